@@ -1,0 +1,1 @@
+"""Pure scheduling: no mlx, redis, threads, clock or files."""

@@ -1,0 +1,94 @@
+"""The contract between the web side and the engine: messages, codes, names. Standard library only.
+
+It does not know who sends a message or how it travels; engine/transport.py and hosting/engine_client do.
+
+Laws (tests/engine/test_wire_laws.py holds them against random histories):
+1. Every request is answered by
+   (Refused | Accepted (Queued | Loading | Started | Prefilled | Delta | Resumed)* (Finished | Failed)).
+   Never silence.
+2. `seq` counts 0, 1, 2 ... without gaps, whoever emits. The Delta texts joined are the answer, the token
+   ids joined are the tokens.
+3. Refused or Accepted comes from intake, before any HTTP header is sent. Waiting afterwards is events.
+4. A request delivered to a second engine continues: the delivered token ids become a suffix of the prompt,
+   sampling is a pure function of (seed, position), and the client sees one Resumed, no text twice, none missing.
+   A stale engine's events are void (fencing). A request that kills its engine twice without a new
+   token in between ends in Failed(poison).
+5. Cancel frees the row before the next step, in prefill at the next chunk, in the queue at once.
+"""
+
+from engine.wire.codec import WIRE_VERSION, WireError, decode, encode, to_plain
+from engine.wire.commands import Cancel, Command, Configure, Generate, LoadModel, UnloadModel, Work
+from engine.wire.events import (
+    TERMINAL_EVENTS,
+    Accepted,
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    Loading,
+    Prefilled,
+    Queued,
+    Refused,
+    Resumed,
+    Started,
+)
+from engine.wire.names import Keys, default_redis_url, entry_id, entry_seq
+from engine.wire.parts import (
+    Channel,
+    Code,
+    FinishReason,
+    ModelSpec,
+    PositionLogprobs,
+    Priority,
+    Sampling,
+    Timings,
+    TokenLogprob,
+    ToolCallPart,
+    Usage,
+)
+from engine.wire.status import EngineStatus, ModelStatus, RowStatus
+
+__all__ = [
+    "TERMINAL_EVENTS",
+    "WIRE_VERSION",
+    "Accepted",
+    "Cancel",
+    "Channel",
+    "Code",
+    "Command",
+    "Configure",
+    "Delta",
+    "EngineStatus",
+    "Event",
+    "Failed",
+    "FinishReason",
+    "Finished",
+    "Generate",
+    "Keys",
+    "LoadModel",
+    "Loading",
+    "ModelSpec",
+    "ModelStatus",
+    "PositionLogprobs",
+    "Prefilled",
+    "Priority",
+    "Queued",
+    "Refused",
+    "Resumed",
+    "RowStatus",
+    "Sampling",
+    "Started",
+    "Timings",
+    "TokenLogprob",
+    "ToolCallPart",
+    "UnloadModel",
+    "Usage",
+    "WireError",
+    "Work",
+    "decode",
+    "default_redis_url",
+    "encode",
+    "entry_id",
+    "entry_seq",
+    "to_plain",
+]

@@ -1,0 +1,77 @@
+"""What can be asked of intake and engine: imperative, frozen."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from engine.wire.parts import ModelSpec, Priority, Sampling
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Generate:
+    """Answer a conversation (`messages`) or continue a text (`prompt`); exactly one of the two is set.
+
+    Messages are OpenAI chat messages: role, content, and where used tool_calls, tool_call_id,
+    name, reasoning_content. `submitted_at` is Unix time.
+    """
+
+    request_id: str
+    model: str
+    tenant: str
+    priority: Priority
+    submitted_at: float
+    sampling: Sampling
+    messages: tuple[dict[str, Any], ...] | None = None
+    prompt: str | None = None
+    tools: tuple[dict[str, Any], ...] = ()
+    template_options: dict[str, Any] = dataclasses.field(
+        default_factory=dict
+    )  # e.g. enable_thinking
+    max_tokens: int | None = None  # None: up to the context limit
+    stop: tuple[str, ...] = ()
+    deadline_seconds: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A Generate as intake hands it to the engine: checked, templated, tokenized, its end known."""
+
+    request_id: str
+    model: str
+    tenant: str
+    priority: Priority
+    submitted_at: float
+    accepted_at: float
+    sampling: Sampling
+    prompt_token_ids: tuple[int, ...]
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()
+    starts_in_reasoning: bool = False  # the template has already opened the thinking
+    deadline_at: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel:
+    request_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LoadModel:
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadModel:
+    name: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Configure:
+    """All models that may be served, with their settings. Replaces what was configured before."""
+
+    models: tuple[ModelSpec, ...]
+
+
+Command = Generate | Work | Cancel | LoadModel | UnloadModel | Configure

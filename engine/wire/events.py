@@ -1,0 +1,105 @@
+"""What intake and engine answer: past tense, frozen."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from engine.wire.parts import (
+    Channel,
+    Code,
+    FinishReason,
+    PositionLogprobs,
+    Timings,
+    ToolCallPart,
+    Usage,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """`param` names the field at fault; `numbers` what was asked and what is allowed."""
+
+    code: Code
+    detail: str
+    param: str | None = None
+    numbers: dict[str, float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    prompt_tokens: int
+    max_tokens: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """Place in the queue, 1 is next. `wait_seconds` is an estimate; None while nothing is known."""
+
+    position: int
+    wait_seconds: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    fraction: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    cached_tokens: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Prefilled:
+    done_tokens: int
+    total_tokens: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """Tokens and the text they complete. Text may lag behind its tokens (half a character, a possible
+    stop string) and then arrives with a later Delta. In a tool call, `text` is a fragment of the arguments' JSON.
+    """
+
+    channel: Channel
+    text: str
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[PositionLogprobs, ...] = ()
+    tool_call: ToolCallPart | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """Another engine goes on after `at_tokens` delivered tokens."""
+
+    at_tokens: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    reason: FinishReason
+    usage: Usage
+    timings: Timings
+    stop_string: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    code: Code
+    detail: str
+    usage: Usage | None = None
+
+
+Event = (
+    Refused
+    | Accepted
+    | Queued
+    | Loading
+    | Started
+    | Prefilled
+    | Delta
+    | Resumed
+    | Finished
+    | Failed
+)
+TERMINAL_EVENTS = (Refused, Finished, Failed)

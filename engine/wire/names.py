@@ -1,0 +1,57 @@
+"""Where the two sides meet: every name in Redis, and where the private Redis listens."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+
+
+class Keys:
+    """Every name that the two sides share in Redis. {id} is a request_id."""
+
+    INTAKE = "hearth:intake"  # stream of Generate, read by the consumer group below
+    INTAKE_GROUP = "intake"
+    CONTROL = "hearth:control"  # stream of Cancel, LoadModel, UnloadModel, Configure; every engine reads all
+    MODELS = "hearth:models"  # string: the Configure in force
+    TERMINAL = "hearth:terminal"  # stream of ended request ids, read by the ledger's consumer group
+    TERMINAL_GROUP = "ledger"
+    LEASES = "hearth:leases"  # sorted set: request_id by lease expiry, ms
+    ENGINES = "hearth:engines"  # set of engine names
+    HUB_WAKE = "hearth:wake:{hub}"  # stream that wakes a web process's one blocking read
+
+    @staticmethod
+    def request(request_id: str) -> str:
+        """Hash: state, owner, fence, seq and payload of one request."""
+        return f"hearth:request:{request_id}"
+
+    @staticmethod
+    def events(request_id: str) -> str:
+        """Stream of one request's events. The entry with `seq` n has the id `n+1-0`, the event is its field `e`."""
+        return f"hearth:events:{request_id}"
+
+    @staticmethod
+    def engine(name: str) -> str:
+        """String with expiry: an engine's last EngineStatus."""
+        return f"hearth:engine:{name}"
+
+
+def entry_id(seq: int) -> str:
+    """The id of event `seq` in its stream (Redis does not allow 0-0)."""
+    return f"{seq + 1}-0"
+
+
+def entry_seq(stream_id: str | bytes) -> int:
+    text = stream_id.decode() if isinstance(stream_id, bytes) else stream_id
+    return int(text.split("-")[0]) - 1
+
+
+def default_redis_url(data_dir: str) -> str:
+    """Where the private Redis of an installation listens. A socket's path may not exceed 104 bytes on macOS."""
+    socket_path = os.path.join(os.path.abspath(data_dir), "run", "redis.sock")
+    if len(socket_path.encode()) > 90:
+        digest = hashlib.sha256(socket_path.encode()).hexdigest()[:12]
+        socket_path = os.path.join(
+            tempfile.gettempdir(), f"hearth-{os.getuid()}-{digest}", "redis.sock"
+        )
+    return f"unix://{socket_path}"

@@ -1,0 +1,115 @@
+"""The words and small parts that commands and events are made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from enum import StrEnum
+
+
+class Priority(StrEnum):
+    INTERACTIVE = "interactive"
+    API = "api"
+    BATCH = "batch"
+
+
+class Channel(StrEnum):
+    CONTENT = "content"
+    REASONING = "reasoning"
+    TOOL_CALL = "tool_call"
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+    CANCELLED = "cancelled"
+
+
+class Code(StrEnum):
+    """Why a request was Refused (before it started) or Failed (afterwards)."""
+
+    INVALID_VALUE = "invalid_value"
+    CONTEXT_LENGTH_EXCEEDED = "context_length_exceeded"
+    MODEL_NOT_FOUND = "model_not_found"
+    MODEL_LOAD_FAILED = "model_load_failed"
+    DOES_NOT_FIT = "does_not_fit"
+    QUEUE_FULL = "queue_full"
+    TENANT_QUEUE_FULL = "tenant_queue_full"
+    DEADLINE_EXCEEDED = "deadline_exceeded"
+    POISON = "poison"
+    ENGINE_ERROR = "engine_error"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How tokens are drawn. The seed is always set: with it the answer repeats itself after a crash."""
+
+    seed: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0: all
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()  # (token id, added to its logit)
+    top_logprobs: int | None = None  # None: no logprobs; n: of the drawn token and the n likeliest
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A registered model as the engine needs it. `path` comes from the registry, never from a request."""
+
+    name: str
+    path: str
+    context_limit_tokens: int | None = None  # None: what the model's own config says
+    max_rows: int = 16
+    max_queue: int = 256
+    max_queue_per_tenant: int = 64
+    is_pinned: bool = False
+    idle_unload_seconds: int | None = None  # None: keep until memory is wanted
+    stall_ms: int = 250  # longest wait of running rows for one prefill slice
+    decode_share: float = 0.5  # part of the time that running rows keep while prompts wait
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TokenLogprob:
+    token_id: int
+    text: str
+    logprob: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PositionLogprobs:
+    """The drawn token of one position and the likeliest alternatives, best first."""
+
+    token: TokenLogprob
+    top: tuple[TokenLogprob, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallPart:
+    """Which tool call a fragment belongs to. `name` comes with a call's first fragment only."""
+
+    index: int
+    call_id: str
+    name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    prompt_tokens: int
+    cached_tokens: int = 0
+    completion_tokens: int = 0  # reasoning included
+    reasoning_tokens: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """Seconds. `ttft` runs from acceptance to the first token; `decode` from the first token to the last."""
+
+    queued_seconds: float = 0.0
+    load_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    ttft_seconds: float | None = None
+    decode_seconds: float = 0.0
