@@ -1,0 +1,24 @@
+"""The ASGI application: HTTP to Django, websockets from our own pages to the chat socket."""
+
+import os
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hosting.settings")
+_django = get_asgi_application()  # loads the applications; what is imported below needs them
+
+from channels.auth import AuthMiddlewareStack  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
+from django.urls import path  # noqa: E402
+
+from hosting.sockets import ChatSocket  # noqa: E402
+
+_sockets = URLRouter([path("ws/chat", ChatSocket.as_asgi())])
+application = ProtocolTypeRouter(
+    {
+        "http": _django,
+        # A session cookie travels with a page of any site: only our own origin may use it
+        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(_sockets)),
+    }
+)

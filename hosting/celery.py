@@ -1,0 +1,11 @@
+"""The Celery application: `celery -A hosting worker -B --pool threads`."""
+
+import os
+
+from celery import Celery
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hosting.settings")
+
+app = Celery("hosting")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

@@ -1,0 +1,249 @@
+"""Settings, all from the environment. Every default is safe; none needs a file to be written by hand.
+
+Variable                 Default             Meaning
+HEARTH_DATA_DIR          <checkout>/data     database, secret key, sockets, logs, models
+HEARTH_BIND, PORT        127.0.0.1, 8000     where the web process listens
+HEARTH_ALLOWED_HOSTS     this machine        host names, with commas, under which people reach it
+HEARTH_HTTPS             0                   1 behind a TLS proxy that sets X-Forwarded-Proto
+HEARTH_SECRET_KEY        data/secret_key     made at first start
+HEARTH_DEBUG             0                   1 only while developing
+HEARTH_LOG_FORMAT        text                text or json
+HEARTH_RETENTION_DAYS    90                  how long generation rows are kept
+DATABASE_URL             data/db.sqlite3     postgres://user:password@host/name
+REDIS_URL                private socket      any Redis 6.2 or newer
+
+`manage.py check --deploy` is clean with HEARTH_HTTPS=1 and HEARTH_ALLOWED_HOSTS=<the public name>.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import environ
+from celery.schedules import crontab
+
+from engine import wire
+from hosting import secret_key
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+# -- Where things are ---------------------------------------------------------------------------
+
+DATA_DIR = Path(env.str("HEARTH_DATA_DIR", default=str(BASE_DIR / "data"))).resolve()
+DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+MODELS_DIR = DATA_DIR / "models"
+DEMO_MODEL_DIR = BASE_DIR / "engine" / "demo" / "model"
+REDIS_URL = env.str("REDIS_URL", default=wire.default_redis_url(str(DATA_DIR)))
+BIND = env.str("HEARTH_BIND", default="127.0.0.1")
+PORT = env.int("PORT", default=8000)
+RETENTION_DAYS = env.int("HEARTH_RETENTION_DAYS", default=90)
+
+# -- Safety -------------------------------------------------------------------------------------
+
+DEBUG = env.bool("HEARTH_DEBUG", default=False)
+SECRET_KEY = env.str("HEARTH_SECRET_KEY", default="") or secret_key.load_or_create(
+    DATA_DIR / "secret_key"
+)
+IS_HTTPS = env.bool("HEARTH_HTTPS", default=False)
+_THIS_MACHINE = ["localhost", "127.0.0.1", "[::1]", socket.gethostname().lower()]
+_ALL_INTERFACES = BIND in ("0.0.0.0", "::")
+ALLOWED_HOSTS = env.list(
+    "HEARTH_ALLOWED_HOSTS", default=[*_THIS_MACHINE, BIND, *([".local"] if _ALL_INTERFACES else [])]
+)
+CSRF_TRUSTED_ORIGINS = [
+    f"https://{'*' if host.startswith('.') else ''}{host}" for host in ALLOWED_HOSTS if IS_HTTPS
+]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = IS_HTTPS
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if IS_HTTPS else None
+SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if IS_HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = IS_HTTPS
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+# Two installations on one machine differ by port only, and cookies do not know ports
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"hearth_session_{PORT}", f"hearth_csrf_{PORT}"
+X_FRAME_OPTIONS = "DENY"
+# Agents send long turns; the API answers above this with its own JSON 413
+DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+
+AUTH_USER_MODEL = "accounts.User"
+LOGIN_URL = "sign-in"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "sign-in"
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+_VALIDATION = "django.contrib.auth.password_validation"
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
+    {"NAME": f"{_VALIDATION}.UserAttributeSimilarityValidator"},
+    {"NAME": f"{_VALIDATION}.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": f"{_VALIDATION}.CommonPasswordValidator"},
+    {"NAME": f"{_VALIDATION}.NumericPasswordValidator"},
+]
+
+# -- Applications -------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "daphne",
+    "unfold",  # before the admin, whose templates it replaces
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "adrf",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "accounts",
+    "hosting",
+]
+# Every middleware here is async-capable: one that is not would tie each open stream to a thread
+MIDDLEWARE = [
+    "hosting.middleware.request_ids",
+    "django.middleware.security.SecurityMiddleware",
+    "hosting.static_files.StaticFilesMiddleware",
+    "hosting.middleware.content_security_policy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "hosting.urls"
+ASGI_APPLICATION = "hosting.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+# Served from where the packages keep them: no collectstatic, no network
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# -- Stores -------------------------------------------------------------------------------------
+
+SQLITE_OPTIONS = {
+    "transaction_mode": "IMMEDIATE",  # a writer waits its turn instead of failing at its first write
+    "timeout": 20,  # seconds
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
+}
+_database = env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'db.sqlite3'}")
+if _database["ENGINE"].endswith("sqlite3"):
+    _database["OPTIONS"] = SQLITE_OPTIONS
+    # A file, not memory: tests use several threads and processes
+    _database["TEST"] = {
+        "NAME": os.path.join(tempfile.gettempdir(), f"hearth-test-{os.getpid()}.sqlite3")
+    }
+DATABASES = {"default": _database}
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {
+            # redis-py's default of 5 s would end every idle wait with an error
+            "hosts": [{"address": REDIS_URL, "socket_timeout": None}],
+            "prefix": "hearth-channels",
+        },
+    }
+}
+
+
+def celery_url(redis_url: str) -> str:
+    """Celery's name for the same Redis: it spells unix sockets and their database differently."""
+    if not redis_url.startswith("unix://"):
+        return redis_url
+    path, _, query = redis_url.removeprefix("unix://").partition("?")
+    database = query.removeprefix("db=") or "0"
+    return f"redis+socket://{path}?virtual_host={database}"
+
+
+CELERY_BROKER_URL = celery_url(REDIS_URL)
+CELERY_BROKER_TRANSPORT_OPTIONS = {"global_keyprefix": "hearth-celery:", "visibility_timeout": 7200}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_PUBLISH_RETRY = False  # a request must not wait for Redis to come back
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
+CELERY_BEAT_SCHEDULE = {
+    "roll up usage": {"task": "hosting.tasks.roll_up_usage", "schedule": crontab(minute=2)},
+    "retention": {"task": "hosting.tasks.apply_retention", "schedule": crontab(minute=30, hour=3)},
+}
+
+# -- API ----------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["accounts.auth.ApiKeyAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "hosting.api.negotiation.AlwaysJson",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "hosting.api.errors.handle_exception",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Hearth API",
+    "DESCRIPTION": "The models of this installation, in OpenAI's dialect.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/v1",
+    "PREPROCESSING_HOOKS": ["hosting.api.schema.only_v1"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "ENUM_NAME_OVERRIDES": {},
+}
+
+UNFOLD = {"SITE_TITLE": "Hearth", "SITE_HEADER": "Hearth", "SITE_URL": "/"}
+
+# -- Logs: a fixed sentence, fields, the request id. Never prompt text, never keys. ---------------
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "filters": {"request_id": {"()": "hosting.logs.RequestIdFilter"}},
+    "formatters": {
+        "text": {
+            "format": "{asctime} {levelname} {name} [{request_id}] {message}",
+            "style": "{",
+        },
+        "json": {"()": "hosting.logs.JsonFormatter"},
+    },
+    "handlers": {
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": env.str("HEARTH_LOG_FORMAT", default="text"),
+            "filters": ["request_id"],
+        }
+    },
+    "root": {"handlers": ["console"], "level": env.str("HEARTH_LOG_LEVEL", default="INFO")},
+    "loggers": {
+        "django.server": {"handlers": [], "propagate": True},
+        "daphne.http_protocol": {"level": "WARNING"},
+    },
+}
