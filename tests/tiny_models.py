@@ -1,0 +1,275 @@
+"""Small random-weight models in Hugging Face layout, made on demand into a cache folder.
+
+`python -m tests.tiny_models [NAME ...]` makes them; `tiny_model_path(NAME)` makes one and says
+where. Weights are seeded, so a name means the same model everywhere. Answers are gibberish that
+depends on the whole context and never ends by itself: the head's rows of the special tokens are
+zero. It does not know what the models are used for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SPECIAL_TOKENS = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+)
+END_OF_TEXT_ID, IM_START_ID, IM_END_ID, THINK_ID, END_THINK_ID, TOOL_CALL_ID, END_TOOL_CALL_ID = (
+    range(len(SPECIAL_TOKENS))
+)
+CHAT_TEMPLATE = """\
+{%- if tools %}
+{{- '<|im_start|>system\\n' }}
+{%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{% endif %}
+{{- '# Tools\\n\\nAnswer with <tool_call>{\"name\": ..., \"arguments\": {...}}</tool_call>.\\n' }}
+{%- for tool in tools %}{{- tool | tojson + '\\n' }}{% endfor %}
+{{- '<|im_end|>\\n' }}
+{%- elif messages[0].role == 'system' %}
+{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+{%- if not (loop.first and message.role == 'system') %}
+{{- '<|im_start|>' + message.role + '\\n' + (message.content or '') }}
+{%- for tool_call in message.tool_calls or [] %}
+{%- if tool_call.function %}{% set tool_call = tool_call.function %}{% endif %}
+{{- '<tool_call>\\n{\"name\": \"' + tool_call.name + '\", \"arguments\": ' }}
+{{- tool_call.arguments if tool_call.arguments is string else tool_call.arguments | tojson }}
+{{- '}\\n</tool_call>' }}
+{%- endfor %}
+{{- '<|im_end|>\\n' }}
+{%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+{{- '<|im_start|>assistant\\n' }}
+{%- if enable_thinking is defined and enable_thinking is false %}
+{{- '<think>\\n\\n</think>\\n\\n' }}
+{%- endif %}
+{%- endif %}
+"""
+CONTEXT_LIMIT_TOKENS = 16_384
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """`module` is a file of mlx_lm.models; `config` its config.json without the vocabulary."""
+
+    module: str
+    config: dict[str, Any]
+    vocab_size: int = 4096
+    seed: int = 1
+
+
+def _attention(**changes: Any) -> dict[str, Any]:
+    config = {
+        "hidden_size": 128,
+        "num_hidden_layers": 2,
+        "intermediate_size": 256,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 32,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10_000.0,
+        "max_position_embeddings": CONTEXT_LIMIT_TOKENS,
+        "tie_word_embeddings": False,
+    }
+    return {**config, **changes}
+
+
+RECIPES = {
+    "tiny-qwen3": Recipe(module="qwen3", config=_attention(model_type="qwen3")),
+    "small-llama": Recipe(
+        module="llama",
+        vocab_size=8192,
+        config=_attention(
+            model_type="llama",
+            hidden_size=384,
+            num_hidden_layers=6,
+            intermediate_size=1024,
+            num_attention_heads=6,
+            head_dim=64,
+        ),
+    ),
+    "tiny-gemma3": Recipe(
+        module="gemma3_text",
+        config=_attention(
+            model_type="gemma3_text",
+            num_hidden_layers=4,
+            query_pre_attn_scalar=32,
+            rope_local_base_freq=10_000.0,
+            sliding_window=64,
+            sliding_window_pattern=2,
+        ),
+    ),
+    "tiny-qwen3-next": Recipe(
+        module="qwen3_next",
+        config=_attention(
+            model_type="qwen3_next",
+            num_hidden_layers=4,
+            full_attention_interval=2,
+            partial_rotary_factor=0.5,
+            linear_num_value_heads=4,
+            linear_num_key_heads=2,
+            linear_key_head_dim=32,
+            linear_value_head_dim=32,
+            linear_conv_kernel_dim=4,
+            num_experts=4,
+            num_experts_per_tok=2,
+            decoder_sparse_step=2,
+            shared_expert_intermediate_size=64,
+            moe_intermediate_size=64,
+            mlp_only_layers=[],
+            norm_topk_prob=True,
+        ),
+    ),
+    "tiny-mamba": Recipe(
+        module="mamba",
+        config={
+            "model_type": "mamba",
+            "hidden_size": 128,
+            "intermediate_size": 256,
+            "state_size": 8,
+            "num_hidden_layers": 2,
+            "conv_kernel": 4,
+            "use_bias": False,
+            "use_conv_bias": True,
+            "time_step_rank": 8,
+            "tie_word_embeddings": False,
+            "max_position_embeddings": CONTEXT_LIMIT_TOKENS,
+        },
+    ),
+    "tiny-llama4": Recipe(
+        module="llama4",
+        config={
+            "model_type": "llama4",
+            "text_config": _attention(
+                model_type="llama4_text",
+                num_hidden_layers=4,
+                attention_bias=False,
+                attention_chunk_size=64,
+                interleave_moe_layer_step=2,
+                intermediate_size=128,
+                intermediate_size_mlp=256,
+                num_experts_per_tok=1,
+                num_local_experts=2,
+                rope_scaling=None,
+                use_qk_norm=True,
+            ),
+        },
+    ),
+}
+
+
+def tiny_model_path(name: str) -> Path:
+    """The folder of the model `name`, made first where it is missing. Several processes may ask."""
+    folder = _cache_folder() / f"{name}-{_recipe_digest()}"
+    if folder.exists():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent))
+    _write_model(unfinished, RECIPES[name])
+    try:
+        unfinished.rename(folder)
+    except OSError:  # another process was faster
+        shutil.rmtree(unfinished)
+    return folder
+
+
+def _cache_folder() -> Path:
+    default = Path(__file__).resolve().parent.parent / "data" / "test-models"
+    return Path(os.environ.get("HEARTH_TEST_MODELS_DIR", default))
+
+
+def _recipe_digest() -> str:
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:10]
+
+
+def _write_model(folder: Path, recipe: Recipe) -> None:
+    vocab_size = _write_tokenizer(folder, recipe.vocab_size)
+    config = {**recipe.config, "eos_token_id": [IM_END_ID, END_OF_TEXT_ID]}
+    config.get("text_config", config)["vocab_size"] = vocab_size
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+    _write_weights(folder / "model.safetensors", recipe.module, config, seed=recipe.seed)
+
+
+def _write_weights(path: Path, module: str, config: dict[str, Any], *, seed: int) -> None:
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    mx.random.seed(seed)
+    architecture = importlib.import_module(f"mlx_lm.models.{module}")
+    model = architecture.Model(architecture.ModelArgs.from_dict(config))
+    weights = dict(tree_flatten(model.parameters()))
+    for name in weights:
+        if name.endswith("lm_head.weight"):
+            # Wide logit gaps: the order of a sum must not decide an argmax.
+            weights[name] = weights[name] * 8
+            weights[name][: len(SPECIAL_TOKENS)] = 0
+    mx.save_safetensors(str(path), weights, {"format": "mlx"})
+
+
+def _write_tokenizer(folder: Path, vocab_size: int) -> int:
+    """A byte-level BPE tokenizer trained on generated text; returns its real size."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[AddedToken(one, special=one[1] == "|") for one in SPECIAL_TOKENS],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_training_text(), trainer)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": CONTEXT_LIMIT_TOKENS,
+        "chat_template": CHAT_TEMPLATE,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1))
+    return tokenizer.get_vocab_size()
+
+
+def _training_text() -> Iterator[str]:
+    """Sentences of invented words, some JSON, and some characters of several bytes."""
+    chooser = random.Random(1)
+    onsets, vowels, codas = "bcdfghlmnprstvw", "aeiou", "nrstlm "
+    words = [
+        "".join(
+            chooser.choice(onsets) + chooser.choice(vowels) + chooser.choice(codas).strip()
+            for _ in range(chooser.randint(1, 4))
+        )
+        for _ in range(6000)
+    ]
+    common = ["the", "a", "of", "to", "and", "in", "is", "you", "that", "it", "for", "user"]
+    for number in range(8000):
+        sentence = [chooser.choice(common if chooser.random() < 0.4 else words) for _ in range(12)]
+        yield " ".join(sentence).capitalize() + chooser.choice([". ", "? ", "!\n", ", ", ":\n\n"])
+        if number % 20 == 0:
+            yield json.dumps({"name": sentence[0], "arguments": {sentence[1]: number}})
+            yield "naïve café «über» 日本語 🙂🎉 Ελλάδα "
+
+
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or RECIPES:
+        print(tiny_model_path(wanted))
