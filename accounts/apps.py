@@ -1,3 +1,5 @@
+"""The Django application `accounts`."""
+
 from django.apps import AppConfig
 
 

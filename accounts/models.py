@@ -1,7 +1,7 @@
 """People, their API keys, and the ledger of what they used.
 
 Rows only: keys.py makes and checks keys, ledger.py writes usage, first_admin.py opens the
-installation. Nothing here knows of conversations or the engine: a generation is an id, a model a name.
+installation. Nothing here knows of conversations or the engine; a generation is an id only.
 """
 
 from __future__ import annotations

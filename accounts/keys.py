@@ -1,0 +1,147 @@
+"""Makes, checks and revokes API keys. It does not know how a key arrives (auth.py does).
+
+    sk-hearth-  Ab3dEf9h  <43 characters>  <6 characters>
+    `------ prefix -----'    `- secret -'    `- checksum -'
+    what lists may show      256 random bits  CRC-32 of what precedes it
+
+By the checksum a mistyped key is refused without a query, and secret scanners know a key when they
+see one. The secret is random, so one HMAC is as good as a slow hash and costs microseconds; its key
+comes from SECRET_KEY, so that a copy of the database alone cannot even confirm a guess.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hmac
+import secrets
+import string
+import zlib
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+
+from accounts.models import ApiKey, User
+
+MARK = "sk-hearth-"
+ID_LENGTH, SECRET_LENGTH, CHECKSUM_LENGTH = 8, 43, 6
+PREFIX_LENGTH = len(MARK) + ID_LENGTH
+KEY_LENGTH = PREFIX_LENGTH + SECRET_LENGTH + CHECKSUM_LENGTH
+NOTE_USE_EVERY = datetime.timedelta(minutes=1)
+_ALPHABET = string.digits + string.ascii_letters
+_NO_HASH = "0" * 64  # what the secret of an unknown key is compared with
+
+
+class KeyRefused(Exception):
+    """This API key may not be used."""
+
+    code = "invalid_api_key"
+
+
+class InvalidKey(KeyRefused):
+    """Incorrect API key provided."""
+
+
+class ExpiredKey(KeyRefused):
+    """This API key has expired. Create a new one on the keys page."""
+
+    code = "key_expired"
+
+
+class RevokedKey(KeyRefused):
+    """This API key has been revoked. Create a new one on the keys page."""
+
+    code = "key_expired"
+
+
+def create_api_key(
+    *, user: User, name: str, expires_at: datetime.datetime | None = None
+) -> tuple[ApiKey, str]:
+    """A new key and its secret text, which is nowhere kept and cannot be shown again."""
+    secret = _generate()
+    key = ApiKey.objects.create(
+        user=user,
+        name=name,
+        expires_at=expires_at,
+        prefix=secret[:PREFIX_LENGTH],
+        key_hash=_hash(secret, settings.SECRET_KEY),
+    )
+    return key, secret
+
+
+def check_api_key(secret: str) -> ApiKey:
+    """The key that `secret` opens, its person with it, in one query.
+
+    Raises InvalidKey, ExpiredKey or RevokedKey; the latter two only to who holds the whole key.
+    """
+    _check_form(secret)
+    prefix = secret[:PREFIX_LENGTH]
+    key = ApiKey.objects.select_related("user").filter(prefix=prefix).order_by().first()
+    secret_key = _matching_secret_key(secret, key.key_hash if key else _NO_HASH)
+    if key is None or secret_key is None or not key.user.is_active:
+        raise InvalidKey
+    if key.is_revoked:
+        raise RevokedKey
+    if key.is_expired:
+        raise ExpiredKey
+    if secret_key != settings.SECRET_KEY:
+        _hash_again(key, secret)
+    return key
+
+
+def revoke_api_key(key: ApiKey) -> None:
+    """End a key for good. Revoking twice keeps the first time."""
+    ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+    key.refresh_from_db(fields=["revoked_at"])
+
+
+def note_use(key: ApiKey, *, address: str | None, client: str) -> None:
+    """Remember when, whence and by what the key was used. Writes at most once a minute."""
+    now = timezone.now()
+    if key.last_used_at is not None and key.last_used_at > now - NOTE_USE_EVERY:
+        return
+    ApiKey.objects.filter(pk=key.pk, last_used_at=key.last_used_at).update(
+        last_used_at=now, last_used_address=address, last_used_client=client[:100]
+    )
+
+
+def _generate() -> str:
+    body = "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH + SECRET_LENGTH))
+    return MARK + body + _checksum(MARK + body)
+
+
+def _checksum(text: str) -> str:
+    number, digits = zlib.crc32(text.encode()), ""
+    for _ in range(CHECKSUM_LENGTH):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits = _ALPHABET[digit] + digits
+    return digits
+
+
+def _check_form(secret: str) -> None:
+    is_whole = len(secret) == KEY_LENGTH and secret.isascii() and secret.startswith(MARK)
+    if not is_whole or _checksum(secret[:-CHECKSUM_LENGTH]) != secret[-CHECKSUM_LENGTH:]:
+        raise InvalidKey
+
+
+def _hash(secret: str, secret_key: str) -> str:
+    digest = salted_hmac("accounts.keys", secret, secret=secret_key, algorithm="sha256")
+    return digest.hexdigest()
+
+
+def _matching_secret_key(secret: str, key_hash: str) -> str | None:
+    """Which of this installation's secret keys `key_hash` was made with.
+
+    Always tries all of them, in constant time.
+    """
+    found = None
+    for secret_key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
+        if hmac.compare_digest(_hash(secret, secret_key), key_hash) and found is None:
+            found = secret_key
+    return found
+
+
+def _hash_again(key: ApiKey, secret: str) -> None:
+    """Move a key made under an older SECRET_KEY to the current one, so that the old may go."""
+    key.key_hash = _hash(secret, settings.SECRET_KEY)
+    ApiKey.objects.filter(pk=key.pk).update(key_hash=key.key_hash)
