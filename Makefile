@@ -1,0 +1,52 @@
+# make up              everything, at http://127.0.0.1:8000; the first time it also installs
+# make up MLX=cuda     the same on an NVIDIA GPU (MLX=cuda12 for a driver older than 580)
+# make test            all tests; installs Chromium where there is none
+# make test-postgres   the Django tests and one flow on a private PostgreSQL
+# make bench           the measured comparison with mlx_lm.server (BENCH=name for another one)
+# make lint            ruff, formatting, types
+# make doctor          what this machine has and what it lacks
+#
+# Settings come from the environment: PORT, HEARTH_DATA_DIR, HEARTH_BIND ... (docs/running.md).
+# Works with the make of macOS (3.81).
+
+PYTHON := .venv/bin/python
+MLX ?=
+BENCH ?= serving
+KEY := $(shell cat requirements.txt .ci/install | cksum | cut -d' ' -f1)
+# Without MLX= the back end that was chosen last is kept
+KEPT := $(wildcard .venv/installed-$(KEY)-*)
+INSTALLED := $(if $(MLX)$(if $(KEPT),,x),.venv/installed-$(KEY)-$(MLX),$(firstword $(KEPT)))
+
+.PHONY: up test test-postgres bench lint doctor install
+
+up: $(INSTALLED)
+	@exec $(PYTHON) manage.py up
+
+test: $(INSTALLED)
+	@.ci/install chromium
+	@.ci/install openblas
+	$(PYTHON) -m pytest tests --ignore=tests/browser
+	$(PYTHON) -m pytest tests/browser
+
+test-postgres: $(INSTALLED)
+	@.ci/install openblas
+	@.ci/install postgres
+	.ci/with-postgres $(PYTHON) -m pytest tests/accounts tests/hosting tests/flow/test_answers.py
+
+bench: $(INSTALLED)
+	@.ci/install openblas
+	$(PYTHON) -m tests.bench $(BENCH)
+
+lint: $(INSTALLED)
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+
+doctor: $(INSTALLED)
+	@$(PYTHON) manage.py doctor
+
+install: $(INSTALLED)
+
+$(INSTALLED):
+	@.ci/install python $(MLX)
+	@touch $@

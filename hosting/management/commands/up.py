@@ -1,0 +1,80 @@
+"""`manage.py up`: the whole installation under one supervisor, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from accounts.first_admin import setup_url
+from hosting import redis_server
+from hosting.supervisor.limits import raise_file_limit
+from hosting.supervisor.locks import AlreadyRunning, PartLocks
+from hosting.supervisor.log import CombinedLog
+from hosting.supervisor.parts import NAMES, Place, UnknownPart, chosen_names
+from hosting.supervisor.ports import PortTaken, check_port
+from hosting.supervisor.supervisor import Plan, Supervisor
+
+
+class Command(BaseCommand):
+    help = "Start everything: Redis, web, intake, engine, Celery, ledger. Ctrl-C ends all of it."
+    requires_system_checks: list[str] = []  # `check` and `doctor` tell; starting should be quick
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--only", metavar="NAMES", help=f"Some of {','.join(NAMES)}")
+
+    def handle(self, *args: Any, only: str | None, **options: Any) -> None:
+        raise_file_limit()
+        try:
+            plan, locks = self._plan(only)
+        except (UnknownPart, AlreadyRunning, PortTaken) as error:
+            raise CommandError(str(error)) from error
+        log = CombinedLog(path=settings.DATA_DIR / "logs" / "hearth.log", terminal=sys.stdout)
+        try:
+            returncode = asyncio.run(self._run(plan, log))
+        finally:
+            log.close()
+            locks.release()
+        sys.exit(returncode)
+
+    async def _run(self, plan: Plan, log: CombinedLog) -> int:
+        return await Supervisor(plan, log).run()
+
+    def _plan(self, only: str | None) -> tuple[Plan, PartLocks]:
+        names = chosen_names(only)
+        place = Place(
+            checkout=settings.BASE_DIR,
+            data_dir=settings.DATA_DIR,
+            redis_url=settings.REDIS_URL,
+            bind=settings.BIND,
+            port=settings.PORT,
+        )
+        locks = PartLocks(place.data_dir / "run")
+        for name in names:
+            locks.take(name)
+        if "web" in names:
+            check_port(place.bind, place.port)
+        plan = Plan(
+            names=names,
+            place=place,
+            environ=os.environ,
+            is_redis_private=_starts_redis(names, locks, place),
+            setup_url=setup_url,
+        )
+        return plan, locks
+
+
+def _starts_redis(names: tuple[str, ...], locks: PartLocks, place: Place) -> bool:
+    """Not when one was named, nor when another supervisor of this folder has it."""
+    if "REDIS_URL" in os.environ:
+        return False
+    if "redis" in names:
+        return True
+    if redis_server.is_answering(redis_server.socket_path_of(place.redis_url)):
+        return False
+    locks.take("redis")
+    return True

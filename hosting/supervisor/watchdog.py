@@ -1,0 +1,69 @@
+"""Ends an engine that lives but computes nothing. It judges by heartbeats and knows no requests.
+
+An engine shows two kinds of trouble: no new heartbeat at all (stopped, or its process is stuck), or
+heartbeats that say it has work and has not moved (`stalled_seconds`; loading counts as moving).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+
+from engine import wire
+from hosting.engine_client import EngineUnavailable
+from hosting.supervisor.child import Child
+
+STUCK_SECONDS = 5.0
+FIRST_BEAT_SECONDS = 60.0  # importing MLX on a busy small machine
+LOOK_EVERY_SECONDS = 0.5
+
+ReadEngines = Callable[[], list[wire.EngineStatus]]
+
+
+class EngineWatch:
+    """Verdicts about one life of one engine process. Pure: the clock is handed in."""
+
+    def __init__(self, *, pid: int, now: float) -> None:
+        self.pid = pid
+        self._beat_at: float | None = None  # the engine's own clock, only compared with itself
+        self._changed_at = now
+
+    def verdict(self, engines: list[wire.EngineStatus], *, now: float) -> str | None:
+        """Why this engine must be ended, or None."""
+        status = next((one for one in engines if one.pid == self.pid), None)
+        if status is not None and status.beat_at != self._beat_at:
+            self._beat_at, self._changed_at = status.beat_at, now
+        silent_seconds = now - self._changed_at
+        allowed = FIRST_BEAT_SECONDS if self._beat_at is None else STUCK_SECONDS
+        if silent_seconds > allowed:
+            return f"no heartbeat for {silent_seconds:.0f} s"
+        if status is not None and status.stalled_seconds > STUCK_SECONDS:
+            return f"work but no progress for {status.stalled_seconds:.0f} s"
+        return None
+
+    def excuse(self, *, now: float) -> None:
+        """Nothing could be read, so silence proves nothing: count from now."""
+        self._changed_at = now
+
+
+async def watch_engine(child: Child, read_engines: ReadEngines, say: Callable[[str], None]) -> None:
+    """Look twice a second, for ever; SIGKILL on a verdict. Child starts the engine again."""
+    watch: EngineWatch | None = None
+    while True:
+        await asyncio.sleep(LOOK_EVERY_SECONDS)
+        if child.pid is None:
+            continue
+        if watch is None or watch.pid != child.pid:
+            watch = EngineWatch(pid=child.pid, now=time.monotonic())
+        try:
+            engines = await asyncio.to_thread(read_engines)
+        except EngineUnavailable:
+            watch.excuse(now=time.monotonic())
+            continue
+        reason = watch.verdict(engines, now=time.monotonic())
+        if reason is not None and child.pid == watch.pid:
+            say(f"the engine shows {reason}; it is ended and started again")
+            child.send(signal.SIGKILL)
+            watch = None
