@@ -1,0 +1,85 @@
+"""What people type on the account pages, checked. No rows are written here."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from django import forms
+from django.contrib.auth.forms import AuthenticationForm, BaseUserCreationForm
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import User
+from accounts.sign_in_throttle import TooManyAttempts, begin_attempt, forget_attempts
+
+EXPIRY_DAYS = [
+    ("", _("Never")),
+    (7, _("7 days")),
+    (30, _("30 days")),
+    (90, _("90 days")),
+    (365, _("1 year")),
+]
+
+
+class SignInForm(AuthenticationForm):
+    """E-mail and password. The attempt is counted before the password is looked at."""
+
+    error_messages = {
+        "invalid_login": _("That e-mail and password do not belong together."),
+        "inactive": _("This account is switched off."),
+    }
+    username = forms.EmailField(
+        label=_("E-mail"),
+        widget=forms.EmailInput(attrs={"autocomplete": "username", "autofocus": True}),
+    )
+
+    def clean(self) -> dict[str, Any]:
+        email = self.cleaned_data.get("username")
+        if not email:
+            return self.cleaned_data
+        address = self.request.META.get("REMOTE_ADDR") or "0.0.0.0"
+        try:
+            begin_attempt(email, address)
+        except TooManyAttempts as refusal:
+            raise forms.ValidationError(str(refusal), code="throttled") from None
+        cleaned_data = super().clean()
+        forget_attempts(email, address)
+        return cleaned_data
+
+    @property
+    def is_throttled(self) -> bool:
+        return self.has_error(forms.forms.NON_FIELD_ERRORS, code="throttled")
+
+
+class FirstAdminForm(BaseUserCreationForm):
+    """The first administrator: e-mail, name and password."""
+
+    class Meta:
+        model = User
+        fields = ["email", "name"]
+        widgets = {
+            "email": forms.EmailInput(attrs={"autocomplete": "username"}),
+            "name": forms.TextInput(attrs={"autocomplete": "name"}),
+        }
+
+
+class NewKeyForm(forms.Form):
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=100,
+        widget=forms.TextInput(
+            attrs={
+                "placeholder": _("What it is for: nightly report, laptop"),
+                "autocomplete": "off",
+            }
+        ),
+    )
+    expires_in = forms.TypedChoiceField(
+        label=_("Expires after"), choices=EXPIRY_DAYS, coerce=int, empty_value=None, required=False
+    )
+
+    @property
+    def expires_at(self) -> datetime.datetime | None:
+        days = self.cleaned_data["expires_in"]
+        return timezone.now() + datetime.timedelta(days=days) if days else None

@@ -1,0 +1,43 @@
+"""The page behind the one-time set-up URL: makes the first administrator and signs them in."""
+
+from __future__ import annotations
+
+from django.contrib.auth import login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from accounts.first_admin import (
+    SetupRefused,
+    check_setup_token,
+    create_first_admin,
+    has_administrator,
+)
+from accounts.forms import FirstAdminForm
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+def set_up(request: HttpRequest, token: str) -> HttpResponse:
+    """A wrong token learns nothing and writes nothing."""
+    try:
+        check_setup_token(token)
+        form = FirstAdminForm(request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            return _open_installation(request, token, form)
+    except SetupRefused:
+        context = {"has_administrator": has_administrator()}
+        return render(request, "accounts/setup_refused.html", context, status=404)
+    return render(request, "accounts/setup.html", {"form": form})
+
+
+def _open_installation(request: HttpRequest, token: str, form: FirstAdminForm) -> HttpResponse:
+    user = create_first_admin(
+        token,
+        email=form.cleaned_data["email"],
+        name=form.cleaned_data["name"],
+        password=form.cleaned_data["password1"],
+    )
+    login(request, user)
+    return redirect("/")

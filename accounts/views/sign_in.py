@@ -1,0 +1,49 @@
+"""Sign in, sign out, change the password: Django's views, our forms, the throttle's status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth import views
+from django.http import HttpResponse
+from django.urls import reverse_lazy
+from django.utils.translation import gettext as _
+
+from accounts.first_admin import has_administrator
+from accounts.forms import SignInForm
+
+
+class SignInView(views.LoginView):
+    """`next` is followed on this host only; the session id changes with the sign-in."""
+
+    form_class = SignInForm
+    template_name = "accounts/sign_in.html"
+    redirect_authenticated_user = True
+
+    def get_redirect_url(self) -> str:
+        """`next`, unless it leads back here and so in a circle."""
+        url = super().get_redirect_url()
+        return "" if url.partition("?")[0] == self.request.path else url
+
+    def form_invalid(self, form: SignInForm) -> HttpResponse:
+        status = 429 if form.is_throttled else 200
+        return self.render_to_response(self.get_context_data(form=form), status=status)
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs, has_administrator=has_administrator())
+
+
+class PasswordView(views.PasswordChangeView):
+    """Changing it ends every other session: their hash of the password no longer fits."""
+
+    template_name = "accounts/password.html"
+    success_url = reverse_lazy("password")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        messages.success(self.request, _("Password changed. You are signed out everywhere else."))
+        return super().form_valid(form)
+
+
+class SignOutView(views.LogoutView):
+    """By POST only. The session is deleted on the server."""
