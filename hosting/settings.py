@@ -1,4 +1,4 @@
-"""Settings, all from the environment. Every default is safe; none needs a file to be written by hand.
+"""Settings, all from the environment. Every default is safe; no file has to be written by hand.
 
 Variable                 Default             Meaning
 HEARTH_DATA_DIR          <checkout>/data     database, secret key, sockets, logs, models
@@ -146,7 +146,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # -- Stores -------------------------------------------------------------------------------------
 
 SQLITE_OPTIONS = {
-    "transaction_mode": "IMMEDIATE",  # a writer waits its turn instead of failing at its first write
+    "transaction_mode": "IMMEDIATE",  # a writer waits its turn instead of failing midway
     "timeout": 20,  # seconds
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
 }
@@ -218,6 +218,8 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "ENUM_NAME_OVERRIDES": {},
 }
+
+CSRF_FAILURE_VIEW = "hosting.chat.endpoint.csrf_failure"
 
 UNFOLD = {"SITE_TITLE": "Hearth", "SITE_HEADER": "Hearth", "SITE_URL": "/"}
 
