@@ -89,7 +89,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 INSTALLED_APPS = [
     "daphne",
     "unfold",  # before the admin, whose templates it replaces
-    "django.contrib.admin",
+    "hosting.apps.HearthAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
