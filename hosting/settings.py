@@ -28,6 +28,7 @@ from celery.schedules import crontab
 
 from engine import wire
 from hosting import secret_key
+from hosting.admin_theme import UNFOLD as UNFOLD
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -75,6 +76,8 @@ AUTH_USER_MODEL = "accounts.User"
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "sign-in"
+# Which model the key page's examples name: accounts itself knows no models
+ACCOUNTS_EXAMPLE_MODEL = "hosting.actions.hosted_models.default_model_name"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 _VALIDATION = "django.contrib.auth.password_validation"
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
@@ -88,7 +91,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 
 INSTALLED_APPS = [
     "daphne",
-    "unfold",  # before the admin, whose templates it replaces
+    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
     "hosting.apps.HearthAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -220,8 +223,6 @@ SPECTACULAR_SETTINGS = {
 }
 
 CSRF_FAILURE_VIEW = "hosting.chat.endpoint.csrf_failure"
-
-UNFOLD = {"SITE_TITLE": "Hearth", "SITE_HEADER": "Hearth", "SITE_URL": "/"}
 
 # -- Logs: a fixed sentence, fields, the request id. Never prompt text, never keys. ---------------
 

@@ -57,6 +57,12 @@ def ensure_demo_model() -> HostedModel | None:
     )
 
 
+def default_model_name() -> str:
+    """What an example names: the default model, else any that can be served, else the demo."""
+    names = HostedModel.objects.servable().values_list("name", flat=True)
+    return names.order_by("-is_default", "name").first() or DEMO_MODEL_NAME
+
+
 def make_default(model: HostedModel) -> None:
     """At most one model is the default: the database holds it."""
     with transaction.atomic():
