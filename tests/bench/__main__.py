@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"\n{command.bench} cannot be counted: {failure}", file=sys.stderr)
         return 1
     print("", file=sys.stderr)
-    print(*report.tables, results_table(report.results), sep="\n\n")
+    print(*report.tables, results_table(report.to_print), sep="\n\n")
     if command.is_json:
         print(json_line(command.bench, report.results, machine))
     return 0

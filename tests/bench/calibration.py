@@ -13,7 +13,7 @@ from tests.bench.answers import read_frames, text_of
 from tests.bench.exchange import Question, Recording, Target
 from tests.bench.load import quiet_collector, run_streams
 from tests.bench.processes import Child, free_port
-from tests.bench.report import Result
+from tests.bench.report import Result, milliseconds
 from tests.bench.stats import percentile
 
 NUM_STREAMS = 16
@@ -37,13 +37,11 @@ def calibrate_client() -> Result:
     """The 99th percentile of (noted - sent) at 16 streams of 100 tokens a second."""
     with null_server() as target:
         errors = client_errors(target, streams=NUM_STREAMS, tokens=TOKENS_PER_STREAM)
-    return Result(
-        name="client.error_p99",
-        value=1000 * percentile(errors, 0.99),
-        unit="ms",
-        rival="null server",
+    return milliseconds(
+        "client.error_p99",
+        percentile(errors, 0.99),
         bar=CLIENT_ERROR_BAR_MS,
-        better="lower",
+        rival="null server",
     )
 
 

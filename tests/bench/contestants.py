@@ -46,7 +46,7 @@ def contestants(
     with contextlib.ExitStack() as stack:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hearth-bench-logs-")))
         sides = Contestants(
-            ours=stack.enter_context(hearth_service(logs)).serve(model, path, **(fields or {})),
+            ours=stack.enter_context(hearth_service()).serve(model, path, **(fields or {})),
             server=stack.enter_context(mlx_lm_server(path, logs, *server_options)),
             generator=stack.enter_context(batch_generator(path, logs)),
             prompts=PromptMaker(path),

@@ -16,6 +16,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+import psutil
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -52,12 +54,38 @@ class Result:
         }
 
 
+def milliseconds(
+    name: str, seconds: float, *, bar: float | None = None, rival: str | None = None
+) -> Result:
+    """A time, the less the better; `bar` is in milliseconds."""
+    value = 1000 * seconds
+    return Result(name=name, value=value, unit="ms", better="lower", bar=bar, rival=rival)
+
+
+def ratio(
+    name: str,
+    value: float,
+    *,
+    better: Literal["lower", "higher"] = "lower",
+    bar: float | None = None,
+    rival: str | None = None,
+) -> Result:
+    return Result(name=name, value=value, unit="ratio", better=better, bar=bar, rival=rival)
+
+
 @dataclasses.dataclass(slots=True)
 class Report:
-    """What one benchmark found. `tables` are extra, made by the benchmark, ready to print."""
+    """What one benchmark found. `tables` are its own, ready to print, with the plain figures."""
 
     results: list[Result] = dataclasses.field(default_factory=list)
     tables: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def to_print(self) -> list[Result]:
+        """What the tables do not show."""
+        if not self.tables:
+            return self.results
+        return [result for result in self.results if result.bar is not None]
 
 
 def json_line(bench: str, results: Sequence[Result], machine: dict[str, Any]) -> str:
@@ -90,7 +118,8 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in padded)
 
 
-def describe_machine(**more: Any) -> dict[str, Any]:
+def describe_machine() -> dict[str, Any]:
+    """`load` and `busy_percent` say how quiet the machine was before the benchmark began."""
     return {
         "cpu": _cpu_name(),
         "cores": os.cpu_count(),
@@ -99,8 +128,8 @@ def describe_machine(**more: Any) -> dict[str, Any]:
         "mlx": metadata.version("mlx"),
         "mlx_lm": metadata.version("mlx-lm"),
         "load": round(os.getloadavg()[0], 2),
+        "busy_percent": psutil.cpu_percent(interval=1.0),
         "commit": _commit(),
-        **more,
     }
 
 

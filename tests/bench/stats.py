@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 median = statistics.median
 
@@ -17,6 +17,11 @@ def percentile(values: Sequence[float], share: float) -> float:
     lower = int(place)
     upper = min(lower + 1, len(ordered) - 1)
     return ordered[lower] + (ordered[upper] - ordered[lower]) * (place - lower)
+
+
+def flat(rounds: Iterable[Iterable[float]]) -> list[float]:
+    """The samples of all rounds together."""
+    return [value for one in rounds for value in one]
 
 
 def median_ratio(ours: Sequence[float], rivals: Sequence[float]) -> float:

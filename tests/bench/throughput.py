@@ -148,9 +148,19 @@ def bars_of(model: str, streams: int) -> dict[str, float | None]:
 def results_of(
     cell: str, loads: dict[str, list[Load]], bars: dict[str, float | None]
 ) -> list[Result]:
+    absolute = [
+        Result(
+            name=f"{cell}.{figure.name}.{side}",
+            value=median([figure.of(load) for load in loads[side]]),
+            unit=figure.unit,
+            better=figure.better,
+        )
+        for side in loads
+        for figure in FIGURES
+    ]
     ratios = [
         Result(
-            name=f"{cell}.{figure.name}_ratio",
+            name=f"{cell}.{figure.name}_over_{rival}",
             value=ratio_of(figure, loads[HEARTH], loads[rival]),
             unit="ratio",
             rival=rival,
@@ -160,16 +170,7 @@ def results_of(
         for rival in RIVALS
         for figure in FIGURES
     ]
-    own = [
-        Result(
-            name=f"{cell}.{figure.name}",
-            value=median([figure.of(load) for load in loads[HEARTH]]),
-            unit=figure.unit,
-            better=figure.better,
-        )
-        for figure in FIGURES
-    ]
-    return [*own, *ratios]
+    return [*absolute, *ratios]
 
 
 def table_of(cell: str, loads: dict[str, list[Load]]) -> str:
