@@ -42,6 +42,7 @@ def connect(url: str, *, is_blocking: bool = False) -> Connection:
         socket_timeout=None if is_blocking else ANSWER_SECONDS,
         # Once, for a connection that a restart of Redis has cut. All our commands may be repeated.
         retry=Retry(NoBackoff(), 1),
+        encoding_errors="surrogatepass",
     )
 
 
@@ -55,5 +56,6 @@ def connect_async(url: str, *, is_blocking: bool = False) -> Connection:
         socket_connect_timeout=CONNECT_SECONDS,
         socket_timeout=None if is_blocking else ANSWER_SECONDS,
         retry=AsyncRetry(NoBackoff(), 1),
+        encoding_errors="surrogatepass",
     )
     return redis.asyncio.Redis.from_pool(pool)
