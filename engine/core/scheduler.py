@@ -38,16 +38,17 @@ class Scheduler:
         self._in_flight: list[Step] = []
 
     @property
-    def sequences(self) -> list[Sequence]:
-        return [*self._waiting, *self._live.values()]
-
-    @property
     def is_idle(self) -> bool:
         return not (self._waiting or self._live or self._gone or self._in_flight)
 
     @property
     def is_decoding(self) -> bool:
         return any(sequence.may_draw for sequence in self._batch)
+
+    def find_request_id(self, row_id: int) -> str | None:
+        """Whose row it is; None if it has ended meanwhile."""
+        sequence = self._live.get(row_id)
+        return sequence.request_id if sequence is not None else None
 
     def add(self, sequence: Sequence) -> None:
         self._waiting.append(sequence)
