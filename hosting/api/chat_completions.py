@@ -105,6 +105,7 @@ class Run:
         except BaseException:
             await self._cancel()
             raise
+        await self._following.close()
         body = openai_chat.completion(self._heading, histories)
         return Response(body, headers=self._timing_headers(histories))
 
@@ -124,10 +125,12 @@ class Run:
         except Exception:
             logger.exception("stream ended", extra={"request_id": self._generations[0].pk})
             yield openai_chat.error_line(errors.internal())
+        finally:
+            await self._following.close()
 
     def end_soon(self) -> None:
         """Called once when the response is closed, from any thread, however it ended."""
-        self._loop.call_soon_threadsafe(self._following.close)
+        self._loop.call_soon_threadsafe(self._following.leave)
         if not self._following.is_over:
             cancel_generations(self._generations)
 
@@ -155,7 +158,7 @@ class Run:
             self._backlog.append(numbered)
 
     async def _cancel(self) -> None:
-        self._following.close()
+        await self._following.close()
         if not self._following.is_over:
             cancel = database_sync_to_async(cancel_generations, thread_sensitive=False)
             await asyncio.shield(cancel(self._generations))
