@@ -53,10 +53,15 @@ async function send(method, path, { body, keepalive = false } = {}) {
   } catch {
     throw new ApiError(0);
   }
-  if (response.status === 401) location.assign(`${SIGN_IN}?next=${encodeURIComponent(location.pathname)}`);
+  if (response.status === 401) goToSignIn();
   const answer = await response.json().catch(() => null);
   if (!response.ok) throw new ApiError(response.status, answer?.error ?? {});
   return answer;
+}
+
+/** And back here afterwards. */
+export function goToSignIn() {
+  location.assign(`${SIGN_IN}?next=${encodeURIComponent(location.pathname)}`);
 }
 
 function csrfToken() {

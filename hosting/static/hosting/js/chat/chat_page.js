@@ -1,6 +1,6 @@
 /** Brings the parts of the page together: what the person does becomes a request, what arrives becomes paint. */
 
-import { api } from "./api.js";
+import { api, goToSignIn } from "./api.js";
 import { Announcer } from "./announcer.js";
 import { Composer } from "./composer.js";
 import { ConversationList } from "./conversation_list.js";
@@ -19,6 +19,7 @@ import { toast } from "./toast.js";
 
 const HINT_DELAY_MS = 150;
 const END_SENTENCES = { done: "Answer complete.", cancelled: "Stopped.", failed: "The answer failed." };
+const LONGEST_FIRST_WORDS = 60;
 const OFFLINE_SHOWN_AFTER_MS = 1500;
 
 /** @typedef {import("./api.js").Message} Message */
@@ -64,7 +65,7 @@ export class ChatPage {
       onLost: (generation) => this.#conversation.onLost(generation),
       onHint: (conversation) => this.#onHint(conversation),
       onConnection: (isOpen) => this.#onConnection(isOpen),
-      onTrouble: () => this.picker.refresh(), // signed out? then the answer leads to the sign-in page
+      onSignedOut: goToSignIn,
     });
   }
 
@@ -150,7 +151,9 @@ export class ChatPage {
       modelName: this.picker?.displayName(message.model) ?? "",
       isBusy,
     }));
-    const title = details?.title || (path.length ? "New conversation" : "");
+    const firstWords = path[0]?.content.slice(0, LONGEST_FIRST_WORDS) ?? "";
+    if (id && !details?.title && firstWords) this.list.noteFirstWords(id, firstWords);
+    const title = details?.title || firstWords;
     byId("title").textContent = title;
     document.title = title ? `${title} · Hearth` : "Hearth";
     this.composer.showRunning(isBusy);

@@ -40,7 +40,7 @@ export class Composer {
 
   /** @param {boolean} isRunning send becomes stop */
   showRunning(isRunning) {
-    if (isRunning !== this.#isRunning) this.button.replaceChildren(icon(isRunning ? "square" : "arrow-up"));
+    if (isRunning !== this.#isRunning) this.button.replaceChildren(icon(isRunning ? "stop" : "arrow-up"));
     this.#isRunning = isRunning;
     const label = isRunning ? "Stop" : "Send";
     this.button.setAttribute("aria-label", label);

@@ -10,7 +10,7 @@ export class ConversationItem {
    */
   constructor(row, isCurrent, actions) {
     this.row = row;
-    const title = row.title || "New conversation";
+    const { title } = row;
     this.link = element(
       "a",
       {

@@ -24,6 +24,8 @@ export class ConversationList {
   /** @type {ConversationItem | null} */
   #menuItem = null;
   #isRenaming = false;
+  /** Conversation -> its first words, until it has a title. @type {Map<string, string>} */
+  #firstWords = new Map();
 
   /** @param {{onOpen: (id: string) => void, onDeleted: (id: string) => void}} handlers */
   constructor(handlers) {
@@ -61,6 +63,11 @@ export class ConversationList {
   change(id, changes) {
     this.#rows = this.#rows.map((row) => (row.id === id ? { ...row, ...changes } : row));
     this.#render();
+  }
+
+  /** @param {string} id @param {string} text the first message of a conversation without a title */
+  noteFirstWords(id, text) {
+    this.#firstWords.set(id, text);
   }
 
   /** @param {Row} row a conversation that has just begun */
@@ -115,7 +122,10 @@ export class ConversationList {
 
   /** @param {[string, Row[]]} group */
   #group([heading, rows]) {
-    const items = rows.map((row) => new ConversationItem(row, row.id === this.#current, this.#itemActions()).node);
+    const items = rows.map((row) => {
+      const title = row.title || this.#firstWords.get(row.id) || "New conversation";
+      return new ConversationItem({ ...row, title }, row.id === this.#current, this.#itemActions()).node;
+    });
     return element(
       "section",
       { class: "sidebar-group" },

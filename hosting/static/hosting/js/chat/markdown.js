@@ -22,6 +22,7 @@ const PURIFY_OPTIONS = {
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   ALLOWED_URI_REGEXP: SAFE_LINK,
+  ADD_URI_SAFE_ATTR: ["start", "align", "data-language"], // all other values are held against the line above
   RETURN_DOM_FRAGMENT: true,
 };
 

@@ -1,6 +1,7 @@
 /** Panels that open at a button: placing them, and moving through menus by arrow keys. Native popovers do the rest. */
 
 const MARGIN_PX = 8;
+const GAP_PX = 4;
 
 /**
  * Places a popover at its button whenever it opens. On narrow screens the style sheet makes it a sheet at the bottom.
@@ -18,14 +19,16 @@ export function anchorPanel(panel, anchor, onOpen = () => {}) {
   });
 }
 
-/** Below the button if it fits there, else above; never outside the window. */
+/** Below the button where it fits, else above and growing upwards; never outside the window. */
 function place(panel, button) {
   const { offsetWidth: width, offsetHeight: height } = panel;
-  const below = button.bottom + MARGIN_PX / 2;
-  const top = below + height + MARGIN_PX > innerHeight ? button.top - height - MARGIN_PX / 2 : below;
-  const left = Math.min(button.left, innerWidth - width - MARGIN_PX);
-  panel.style.setProperty("--panel-x", `${Math.max(MARGIN_PX, left)}px`);
-  panel.style.setProperty("--panel-y", `${Math.max(MARGIN_PX, top)}px`);
+  const fitsBelow = button.bottom + GAP_PX + height + MARGIN_PX <= innerHeight;
+  const left = Math.max(MARGIN_PX, Math.min(button.left, innerWidth - width - MARGIN_PX));
+  const bottom = Math.max(MARGIN_PX, innerHeight - button.top + GAP_PX);
+  panel.style.setProperty("--panel-left", `${left}px`);
+  panel.style.setProperty("--panel-top", fitsBelow ? `${button.bottom + GAP_PX}px` : "auto");
+  panel.style.setProperty("--panel-bottom", fitsBelow ? "auto" : `${bottom}px`);
+  panel.style.setProperty("--panel-room", fitsBelow ? "100dvh" : `${innerHeight - bottom - MARGIN_PX}px`);
 }
 
 /** Up, Down, Home and End move through the items of a menu. @param {HTMLElement} menu */

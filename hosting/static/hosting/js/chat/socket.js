@@ -12,6 +12,7 @@ const ACK_EVERY = 64;
 const FIRST_DELAY_MS = 400;
 const LONGEST_DELAY_MS = 15_000;
 const SILENCE_MS = 45_000; // a followed generation is silent for so long: the connection may be half open
+const SIGNED_OUT = 4401; // close code of the server
 const STABLE_MS = 5_000; // open for so long: the next cut is a new trouble, not the old one
 const HIDDEN_MS = 30_000; // the tab slept for so long: do not trust the connection
 
@@ -21,7 +22,7 @@ const HIDDEN_MS = 30_000; // the tab slept for so long: do not trust the connect
  * @property {(generation: string) => void} onLost the server has no such stream (any more)
  * @property {(conversation: string) => void} onHint a conversation changed elsewhere
  * @property {(isOpen: boolean) => void} onConnection
- * @property {() => void} onTrouble connecting failed several times in a row
+ * @property {() => void} onSignedOut
  */
 
 export class ChatSocket {
@@ -64,8 +65,8 @@ export class ChatSocket {
     this.#socket = socket;
     socket.onopen = () => this.#onOpen();
     socket.onmessage = (message) => this.#onMessage(JSON.parse(message.data));
-    socket.onclose = () => {
-      if (socket === this.#socket) this.#onClose();
+    socket.onclose = ({ code }) => {
+      if (socket === this.#socket) this.#onClose(code);
     };
   }
 
@@ -86,16 +87,18 @@ export class ChatSocket {
     for (const [generation, after] of this.#lastSeq) this.#send({ type: "follow", generation, after });
   }
 
-  #onClose() {
+  /** @param {number} code */
+  #onClose(code) {
     this.#socket = null;
+    if (code === SIGNED_OUT) return this.handlers.onSignedOut();
     this.handlers.onConnection(false);
     if (Date.now() - this.#openedAt > STABLE_MS) this.#attempt = 0;
     this.#openedAt = Infinity;
     this.#attempt += 1;
-    if (this.#attempt % 4 === 0) this.handlers.onTrouble();
     // Full jitter: after a restart of the server the tabs of a whole team must not come back in one moment.
     const ceiling = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#attempt);
     this.#retryTimer = setTimeout(() => this.#connect(), Math.random() * ceiling);
+    return undefined;
   }
 
   /** @param {any} message */
