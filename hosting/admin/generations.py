@@ -40,7 +40,7 @@ class ModelFilter(admin.SimpleListFilter):
 @admin.register(Generation)
 class GenerationAdmin(ReadOnlyAdmin):
     list_display = ["when", "state_label", "user", "source", "model_name"]
-    list_display += ["prompt", "completion_tokens", "first_token", "error_code"]
+    list_display += ["prompt", "written", "result"]
     list_filter = ["state", "kind", ModelFilter, "created_at"]
     list_select_related = ["user", "api_key"]
     search_fields = ["id", "user__email", "user__name", "api_key__prefix", "client"]
@@ -85,10 +85,15 @@ class GenerationAdmin(ReadOnlyAdmin):
     def prompt(self, generation: Generation) -> str:
         return f"{generation.prompt_tokens} ({generation.cached_tokens})"
 
+    @admin.display(description="Written", ordering="completion_tokens")
+    def written(self, generation: Generation) -> int:
+        return generation.completion_tokens
+
     @admin.display(description="First token", ordering="ttft_seconds")
-    def first_token(self, generation: Generation) -> str | None:
+    def result(self, generation: Generation) -> str | None:
+        """After how long it came, or why it did not."""
         seconds = generation.ttft_seconds
-        return None if seconds is None else f"{seconds:.2f} s"
+        return generation.error_code or (None if seconds is None else f"{seconds:.2f} s")
 
     @admin.action(description="Stop", permissions=["stop"])
     def stop(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
