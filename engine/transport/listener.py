@@ -15,7 +15,7 @@ from engine import wire
 from engine.transport.connection import Connection
 from engine.transport.inbox import Inbox
 
-BLOCK_MS = 1000  # also how long closing may take
+BLOCK_MS = 500  # also how long closing may take
 RETRY_SECONDS = 0.25
 logger = logging.getLogger(__name__)
 
