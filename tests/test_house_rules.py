@@ -22,6 +22,12 @@ TOP_LEVEL = {
 
 # Where a thread, a task or a request ends, with how many there are in the file.
 BROAD_EXCEPTS: dict[str, int] = {
+    "hosting/actions/hints.py": 1,  # a lossy message: the layer raises whatever it raises
+    "hosting/actions/model_fetch.py": 1,  # end of a task: told in the model's row
+    "hosting/api/chat_completions.py": 1,  # end of a stream: told in its last line
+    "hosting/api/following.py": 1,  # end of a task: handed to whoever reads on
+    "hosting/management/commands/consume_ledger.py": 1,  # one entry: it comes again
+    "hosting/sockets.py": 1,  # end of a task: told to the page
     "hosting/supervisor/supervisor.py": 1,  # end of a thread: handed to whoever awaits it
 }
 
