@@ -32,8 +32,6 @@ def connect(url: str, *, is_blocking: bool = False) -> Connection:
         socket_connect_timeout=CONNECT_SECONDS,
         socket_timeout=None if is_blocking else ANSWER_SECONDS,
         retry=Retry(NoBackoff(), 0),
-        # Half a surrogate pair, which JSON can spell, must reach intake to be refused there.
-        encoding_errors="surrogatepass",
     )
 
 

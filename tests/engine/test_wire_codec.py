@@ -89,6 +89,12 @@ def test_a_number_that_is_none_survives_for_intake_to_refuse() -> None:
     assert math.isnan(wire.decode(wire.encode(make_generate(sampling))).sampling.temperature)
 
 
+def test_half_a_surrogate_pair_survives_for_intake_to_refuse() -> None:
+    event = wire.Refused(code=wire.Code.ENGINE_ERROR, detail="\ud800 é")
+
+    assert wire.decode(wire.encode(event).encode()) == event
+
+
 def make_generate(sampling: wire.Sampling) -> wire.Generate:
     return wire.Generate(
         request_id="a",
