@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -88,7 +89,9 @@ def test_what_waits_is_listed_in_order_with_its_tenant(rig: Rig) -> None:
         lambda client: client.load_model("demo"),
     ],
 )
-def test_without_redis_every_call_says_so_quickly(away: EngineClient, call) -> None:
+def test_without_redis_every_call_says_so_quickly(
+    away: EngineClient, call: Callable[[EngineClient], object]
+) -> None:
     began = time.monotonic()
     with pytest.raises(EngineUnavailable):
         call(away)
