@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,6 +39,7 @@ BROAD_EXCEPTS: dict[str, int] = {
 }
 
 
+@functools.cache
 def tracked_files() -> list[str]:
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -53,6 +55,7 @@ def python_files() -> list[str]:
     return [name for name in tracked_files() if name.endswith(".py") and "/migrations/" not in name]
 
 
+@functools.cache
 def tree_of(name: str) -> ast.Module:
     return ast.parse((ROOT / name).read_text())
 
