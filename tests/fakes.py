@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import gc
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 
 from engine import wire
@@ -208,24 +210,25 @@ class FakeShelf:
         self._poison_length = poison_length
         self._ledger = TimeLedger()
         self.num_loads = 0
-        self.loaded_bytes = 0
-        self._in_use: list[int] = []
+        self._loaded: weakref.WeakSet[ModelHandle] = weakref.WeakSet()
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
         return int(spec.path) if spec.path.isdigit() else 1
 
     def active_bytes(self) -> int:
-        return self.loaded_bytes
+        """Of the handles that nobody has let go of."""
+        return sum(handle.weight_bytes for handle in self._loaded)
 
     def load(self, spec: wire.ModelSpec) -> Iterator[float | ModelHandle]:
         self.num_loads += 1
         yield from (0.0, 0.25, 0.5, 0.75)
         if spec.path == "broken":
             raise LoadFailed("the folder is broken")
-        self.loaded_bytes += self.weight_bytes(spec)
-        yield self.handle(spec)
+        handle = self._handle(spec)
+        self._loaded.add(handle)
+        yield handle
 
-    def handle(self, spec: wire.ModelSpec) -> ModelHandle:
+    def _handle(self, spec: wire.ModelSpec) -> ModelHandle:
         return ModelHandle(
             spec,
             runner=FakeRunner(
@@ -242,7 +245,7 @@ class FakeShelf:
         )
 
     def give_memory_back(self) -> None:
-        self.loaded_bytes = 0
+        gc.collect()
 
 
 def make_work(

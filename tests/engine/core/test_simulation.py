@@ -28,7 +28,7 @@ from tests.fakes import (
     make_work,
 )
 
-NUM_TURNS = 4000
+NUM_TURNS = 3500
 POISON = 96
 POISON_LENGTH = 12
 MODELS = tuple(
