@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,10 @@ from tests.stack import Stack, stack
 __all__ = ["stack"]
 
 OpenChat = Callable[..., Chat]
+Hold = Callable[[], contextlib.AbstractContextManager[None]]
+
+# No answer is longer than the tests need
+SETTINGS = '{"numbers": {"max_tokens": 250}, "thinking": false}'
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,6 +52,7 @@ def signed_in(browser: Browser, stack: Stack) -> Any:
     page.locator("input[name=password]").fill(stack.admin_password)
     page.locator("input[name=password]").press("Enter")
     page.wait_for_selector("#composer")
+    page.evaluate("text => localStorage.setItem('hearth-settings', text)", SETTINGS)
     state = context.storage_state()
     context.close()
     return state
@@ -83,6 +90,21 @@ def open_chat(
 @pytest.fixture
 def chat(open_chat: OpenChat) -> Chat:
     return open_chat()
+
+
+@pytest.fixture
+def hold_engine(stack: Stack) -> Hold:
+    """Stops the engine in the middle of a word, for as long as the test looks."""
+    pid = stack.pid_of("engine")
+
+    @contextlib.contextmanager
+    def hold() -> Iterator[None]:
+        os.kill(pid, signal.SIGSTOP)
+        yield
+        with contextlib.suppress(ProcessLookupError):  # held too long for its supervisor
+            os.kill(pid, signal.SIGCONT)
+
+    return hold
 
 
 def _watch(page: Page, base_url: str, troubles: list[str]) -> None:

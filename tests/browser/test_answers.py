@@ -34,6 +34,14 @@ def test_an_answer_grows_while_it_is_written(chat: Chat) -> None:
     chat.whole_answer()
 
 
+def test_an_answer_that_reached_its_limit_says_so(chat: Chat) -> None:
+    chat.page.locator("#settings-button").click()
+    chat.page.get_by_label("Longest answer, in tokens").fill("5")
+    chat.page.keyboard.press("Escape")
+    chat.ask("Introduce yourself")
+    expect(chat.last_answer.get_by_text("The answer reached its token limit.")).to_be_visible()
+
+
 def test_stop_keeps_what_was_written(chat: Chat) -> None:
     chat.say(LONG_QUESTION)
     chat.wait_for_words(60)

@@ -6,27 +6,33 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.chat import LONG_QUESTION, Chat
-from tests.browser.conftest import OpenChat
+from tests.browser.conftest import Hold, OpenChat
 from tests.stack import Stack
 
 RESTART_MS = 60_000
 
 
-def test_a_reload_in_the_middle_shows_the_rest(chat: Chat, open_chat: OpenChat) -> None:
+def test_a_reload_in_the_middle_shows_the_rest(
+    chat: Chat, open_chat: OpenChat, hold_engine: Hold
+) -> None:
     chat.say(LONG_QUESTION)
     chat.wait_for_words(40)
-    chat.page.reload()
-    chat.wait_for_words(80)
-    assert chat.is_running()
+    with hold_engine():
+        chat.page.reload()
+        chat.wait_for_words(40)
+        assert chat.is_running()
     assert chat.whole_answer() == open_chat(chat.address).whole_answer()
 
 
-def test_a_second_tab_sees_the_same_live(chat: Chat, open_chat: OpenChat) -> None:
+def test_a_second_tab_sees_the_same_live(
+    chat: Chat, open_chat: OpenChat, hold_engine: Hold
+) -> None:
     chat.say(LONG_QUESTION)
     chat.wait_for_words(40)
-    other = open_chat(chat.address)
-    other.wait_for_words(60)
-    assert other.is_running()
+    with hold_engine():
+        other = open_chat(chat.address)
+        other.wait_for_words(40)
+        assert other.is_running()
     assert other.whole_answer() == chat.whole_answer()
 
 
