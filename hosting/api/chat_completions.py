@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack
 
 from adrf.views import APIView
 from asgiref.sync import sync_to_async
-from channels.db import database_sync_to_async
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -19,6 +18,7 @@ from rest_framework.response import Response
 
 from accounts.auth import client_name
 from engine import wire
+from hosting.actions.own_thread import in_own_thread
 from hosting.actions.served import abandon_generations, cancel_generations, start_served
 from hosting.api import errors, openai_chat
 from hosting.api.chat_request import ChatCompletionRequest, ChatRequest, read_chat_request
@@ -149,7 +149,7 @@ class Run:
             except (EngineUnavailable, StreamLost):
                 numbered = None
             if numbered is None:
-                await database_sync_to_async(abandon_generations)(self._generations)
+                await sync_to_async(abandon_generations)(self._generations)
                 raise errors.engine_unavailable()
             _check_goes_on(numbered[1])
             unanswered.discard(numbered[0])
@@ -159,8 +159,7 @@ class Run:
         """Stop reading, and cancel what has not ended."""
         await self._following.close()
         if not self._following.is_over:
-            cancel = database_sync_to_async(cancel_generations, thread_sensitive=False)
-            await asyncio.shield(cancel(self._generations))
+            await asyncio.shield(in_own_thread(cancel_generations)(self._generations))
 
     def _timing_headers(self, histories: list[list[wire.Event]]) -> dict[str, str]:
         finished = [h[-1] for h in histories if isinstance(h[-1], wire.Finished)]
@@ -207,8 +206,7 @@ async def _start(chat: ChatRequest) -> list[Generation]:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        cancel = database_sync_to_async(cancel_generations, thread_sensitive=False)
-        await cancel(await starting)
+        await in_own_thread(cancel_generations)(await starting)
         raise
 
 

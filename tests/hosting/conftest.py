@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import SyncToAsync
 from django.conf import settings as django_settings
+from django.db import connections
 from django.test import AsyncClient, Client
 
 from accounts.keys import create_api_key
@@ -39,6 +41,13 @@ def _redis_of_this_test(redis_url: str, settings: Any) -> None:
     layers["default"]["CONFIG"]["hosts"] = [{"address": redis_url, "socket_timeout": None}]
     settings.CHANNEL_LAYERS = layers
     celery_app.conf.broker_url = celery_url(redis_url)
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_left_open() -> Iterator[None]:
+    """Async tests use the database in asgiref's one thread, which outlives them."""
+    yield
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import openai
 import pytest
@@ -29,11 +30,10 @@ PATIENCE_SECONDS = 60.0
 
 def database_url() -> str:
     """The test's database, for another process."""
-    values = connection.settings_dict
+    name = str(connection.settings_dict["NAME"])
     if connection.vendor == "sqlite":
-        return f"sqlite:///{values['NAME']}"
-    place = f"{values['HOST']}:{values['PORT']}" if values["PORT"] else values["HOST"]
-    return f"postgres://{values['USER']}:{values['PASSWORD']}@{place}/{values['NAME']}"
+        return f"sqlite:///{name}"
+    return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
