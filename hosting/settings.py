@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -155,9 +154,7 @@ _database = env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'db.sqlit
 if _database["ENGINE"].endswith("sqlite3"):
     _database["OPTIONS"] = SQLITE_OPTIONS
     # A file, not memory: tests use several threads and processes
-    _database["TEST"] = {
-        "NAME": os.path.join(tempfile.gettempdir(), f"hearth-test-{os.getpid()}.sqlite3")
-    }
+    _database["TEST"] = {"NAME": DATA_DIR / f"test-{os.getpid()}.sqlite3"}
 DATABASES = {"default": _database}
 
 CHANNEL_LAYERS = {
