@@ -11,7 +11,7 @@
 
 PYTHON := .venv/bin/python
 MLX ?=
-BENCH ?= serving
+BENCH ?= throughput
 KEY := $(shell cat requirements.txt .ci/install | cksum | cut -d' ' -f1)
 # Without MLX= the back end that was chosen last is kept
 KEPT := $(wildcard .venv/installed-$(KEY)-*)

@@ -1,4 +1,4 @@
-"""What every response carries: an id to quote, and what the page may load. All of it async-capable."""
+"""What every response carries: an id to quote, and what the page may load. All async-capable."""
 
 from __future__ import annotations
 

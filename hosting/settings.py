@@ -1,4 +1,4 @@
-"""Settings, all from the environment. Every default is safe; none needs a file to be written by hand.
+"""Settings, all from the environment. Every default is safe; no file has to be written by hand.
 
 Variable                 Default             Meaning
 HEARTH_DATA_DIR          <checkout>/data     database, secret key, sockets, logs, models
@@ -28,6 +28,7 @@ from celery.schedules import crontab
 
 from engine import wire
 from hosting import secret_key
+from hosting.admin_theme import UNFOLD as UNFOLD
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -75,6 +76,8 @@ AUTH_USER_MODEL = "accounts.User"
 LOGIN_URL = "sign-in"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "sign-in"
+# Which model the key page's examples name: accounts itself knows no models
+ACCOUNTS_EXAMPLE_MODEL = "hosting.actions.hosted_models.default_model_name"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
 _VALIDATION = "django.contrib.auth.password_validation"
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
@@ -88,8 +91,8 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 
 INSTALLED_APPS = [
     "daphne",
-    "unfold",  # before the admin, whose templates it replaces
-    "django.contrib.admin",
+    "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
+    "hosting.apps.HearthAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -146,7 +149,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 # -- Stores -------------------------------------------------------------------------------------
 
 SQLITE_OPTIONS = {
-    "transaction_mode": "IMMEDIATE",  # a writer waits its turn instead of failing at its first write
+    "transaction_mode": "IMMEDIATE",  # a writer waits its turn instead of failing midway
     "timeout": 20,  # seconds
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
 }
@@ -219,7 +222,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {},
 }
 
-UNFOLD = {"SITE_TITLE": "Hearth", "SITE_HEADER": "Hearth", "SITE_URL": "/"}
+CSRF_FAILURE_VIEW = "hosting.chat.endpoint.csrf_failure"
 
 # -- Logs: a fixed sentence, fields, the request id. Never prompt text, never keys. ---------------
 

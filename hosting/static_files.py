@@ -37,5 +37,5 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
     def _read(self, file: Any, request: HttpRequest) -> HttpResponse:
         with self.serve(file, request) as streamed:
             body = b"".join(streamed.streaming_content)
-            headers = {name: value for name, value in streamed.items()}
+            headers = dict(streamed.items())
             return HttpResponse(body, status=streamed.status_code, headers=headers)

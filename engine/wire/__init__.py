@@ -1,18 +1,20 @@
-"""The contract between the web side and the engine: messages, codes, names. Standard library only.
+"""The contract between the web side and the engine: messages, codes, names, queue scripts.
 
-It does not know who sends a message or how it travels; engine/transport.py and hosting/engine_client do.
+Standard library only. It does not know who sends a message or how it travels; engine/transport and
+hosting/engine_client do.
 
 Laws (tests/engine/test_wire_laws.py holds them against random histories):
 1. Every request is answered by
-   (Refused | Accepted (Queued | Loading | Started | Prefilled | Delta | Resumed)* (Finished | Failed)).
-   Never silence.
-2. `seq` counts 0, 1, 2 ... without gaps, whoever emits. The Delta texts joined are the answer, the token
-   ids joined are the tokens.
-3. Refused or Accepted comes from intake, before any HTTP header is sent. Waiting afterwards is events.
-4. A request delivered to a second engine continues: the delivered token ids become a suffix of the prompt,
-   sampling is a pure function of (seed, position), and the client sees one Resumed, no text twice, none missing.
-   A stale engine's events are void (fencing). A request that kills its engine twice without a new
-   token in between ends in Failed(poison).
+   (Refused | Accepted (Queued|Loading|Started|Prefilled|Delta|Resumed)* (Finished | Failed)).
+   Never silence. One cancelled before intake saw it is answered by Finished(cancelled) alone.
+2. `seq` counts 0, 1, 2 ... without gaps, whoever emits. The Delta texts joined are the answer,
+   the token ids joined are the tokens.
+3. Refused or Accepted comes from intake, before any HTTP header is sent. Waiting afterwards is
+   events.
+4. A request delivered to a second engine continues: the delivered token ids become a suffix of the
+   prompt, sampling is a pure function of (seed, position), and the client sees one Resumed, no text
+   twice, none missing. A stale engine's events are void (fencing). A request that kills its engine
+   twice without a new token in between ends in Failed(poison).
 5. Cancel frees the row before the next step, in prefill at the next chunk, in the queue at once.
 """
 
@@ -46,6 +48,7 @@ from engine.wire.parts import (
     ToolCallPart,
     Usage,
 )
+from engine.wire.scripts import script_text
 from engine.wire.status import EngineStatus, ModelStatus, RowStatus
 
 __all__ = [
@@ -90,5 +93,6 @@ __all__ = [
     "encode",
     "entry_id",
     "entry_seq",
+    "script_text",
     "to_plain",
 ]

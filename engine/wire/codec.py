@@ -46,7 +46,8 @@ def decode(data: str | bytes) -> Any:
 def to_plain(part: Any) -> dict[str, Any]:
     """A message or a part of one as JSON values, defaults left out."""
     plain = {}
-    for name, default in _defaults(type(part)):
+    kind: Any = type(part)
+    for name, default in _defaults(kind):
         value = getattr(part, name)
         if value != default:
             plain[name] = _plain_value(value)
@@ -62,12 +63,14 @@ def _plain_value(value: Any) -> Any:
 
 
 @functools.cache
-def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
-    def default(field: dataclasses.Field[Any]) -> Any:
-        missing = field.default_factory is dataclasses.MISSING
-        return field.default if missing else field.default_factory()  # type: ignore[misc]
+def _defaults(kind: Any) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, _default(field)) for field in dataclasses.fields(kind))
 
-    return tuple((field.name, default(field)) for field in dataclasses.fields(kind))
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is dataclasses.MISSING:
+        return field.default
+    return field.default_factory()
 
 
 @functools.cache

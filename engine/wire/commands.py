@@ -10,7 +10,7 @@ from engine.wire.parts import ModelSpec, Priority, Sampling
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """Answer a conversation (`messages`) or continue a text (`prompt`); exactly one of the two is set.
+    """Answer a conversation (`messages`) or continue a text (`prompt`); exactly one is set.
 
     Messages are OpenAI chat messages: role, content, and where used tool_calls, tool_call_id,
     name, reasoning_content. `submitted_at` is Unix time.
@@ -25,9 +25,8 @@ class Generate:
     messages: tuple[dict[str, Any], ...] | None = None
     prompt: str | None = None
     tools: tuple[dict[str, Any], ...] = ()
-    template_options: dict[str, Any] = dataclasses.field(
-        default_factory=dict
-    )  # e.g. enable_thinking
+    # What the chat template understands beyond messages and tools, e.g. enable_thinking.
+    template_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_tokens: int | None = None  # None: up to the context limit
     stop: tuple[str, ...] = ()
     deadline_seconds: float | None = None

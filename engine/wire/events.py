@@ -57,8 +57,10 @@ class Prefilled:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """Tokens and the text they complete. Text may lag behind its tokens (half a character, a possible
-    stop string) and then arrives with a later Delta. In a tool call, `text` is a fragment of the arguments' JSON.
+    """Tokens and the text they complete.
+
+    Text may lag behind its tokens (half a character, a possible stop string) and then arrives with
+    a later Delta. In a tool call, `text` is a fragment of the arguments' JSON.
     """
 
     channel: Channel

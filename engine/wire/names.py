@@ -12,13 +12,13 @@ class Keys:
 
     INTAKE = "hearth:intake"  # stream of Generate, read by the consumer group below
     INTAKE_GROUP = "intake"
-    CONTROL = "hearth:control"  # stream of Cancel, LoadModel, UnloadModel, Configure; every engine reads all
+    CONTROL = "hearth:control"  # stream of Cancel, LoadModel, UnloadModel; every engine reads all
+    WORK = "hearth:work"  # stream of one entry: something waits in a fair queue
     MODELS = "hearth:models"  # string: the Configure in force
     TERMINAL = "hearth:terminal"  # stream of ended request ids, read by the ledger's consumer group
     TERMINAL_GROUP = "ledger"
     LEASES = "hearth:leases"  # sorted set: request_id by lease expiry, ms
     ENGINES = "hearth:engines"  # set of engine names
-    HUB_WAKE = "hearth:wake:{hub}"  # stream that wakes a web process's one blocking read
 
     @staticmethod
     def request(request_id: str) -> str:
@@ -27,8 +27,13 @@ class Keys:
 
     @staticmethod
     def events(request_id: str) -> str:
-        """Stream of one request's events. The entry with `seq` n has the id `n+1-0`, the event is its field `e`."""
+        """Stream of one request's events: `seq` n has the entry id n+1-0, the field `e`."""
         return f"hearth:events:{request_id}"
+
+    @staticmethod
+    def hub_wake(hub: str) -> str:
+        """Stream that wakes a web process's one blocking read."""
+        return f"hearth:wake:{hub}"
 
     @staticmethod
     def engine(name: str) -> str:
@@ -47,7 +52,7 @@ def entry_seq(stream_id: str | bytes) -> int:
 
 
 def default_redis_url(data_dir: str) -> str:
-    """Where the private Redis of an installation listens. A socket's path may not exceed 104 bytes on macOS."""
+    """Where an installation's private Redis listens. macOS allows socket paths of 104 bytes."""
     socket_path = os.path.join(os.path.abspath(data_dir), "run", "redis.sock")
     if len(socket_path.encode()) > 90:
         digest = hashlib.sha256(socket_path.encode()).hexdigest()[:12]

@@ -42,7 +42,7 @@ class Code(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How tokens are drawn. The seed is always set: with it the answer repeats itself after a crash."""
+    """How tokens are drawn. With the seed, always set, an answer repeats itself after a crash."""
 
     seed: int
     temperature: float = 1.0
@@ -58,7 +58,7 @@ class Sampling:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """A registered model as the engine needs it. `path` comes from the registry, never from a request."""
+    """A registered model as the engine needs it. `path` is the registry's, never a request's."""
 
     name: str
     path: str
@@ -106,7 +106,7 @@ class Usage:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """Seconds. `ttft` runs from acceptance to the first token; `decode` from the first token to the last."""
+    """Seconds. `ttft`: from acceptance to the first token; `decode`: from there to the last."""
 
     queued_seconds: float = 0.0
     load_seconds: float = 0.0

@@ -1,0 +1,102 @@
+"""People and groups in the administration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from accounts.models import User
+
+_POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
+
+admin.site.unregister(Group)
+
+
+class PersonCreationForm(UserCreationForm):
+    class Meta:
+        model = User
+        fields = ("email", "name")
+
+
+class PersonChangeForm(UserChangeForm):
+    class Meta:
+        model = User
+        fields = "__all__"
+
+
+@admin.register(User)
+class PersonAdmin(DjangoUserAdmin, ModelAdmin):
+    """Only administrators give powers, and only they touch an administrator's account."""
+
+    form = PersonChangeForm
+    add_form = PersonCreationForm
+    change_password_form = AdminPasswordChangeForm
+    list_display = ["email", "name", "role", "group_names", "is_active", "last_login"]
+    list_filter = ["is_active", "is_superuser", "groups"]
+    search_fields = ["email", "name"]
+    ordering = ["email"]
+    readonly_fields = ["last_login", "date_joined"]
+    filter_horizontal = ["groups", "user_permissions"]
+    fieldsets = [
+        (None, {"fields": ["email", "name", "password"]}),
+        ("What they may do", {"fields": ["is_active", *_POWERS]}),
+        ("Dates", {"fields": ["last_login", "date_joined"]}),
+    ]
+    add_fieldsets = [(None, {"fields": ["email", "name", "password1", "password2"]})]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        return super().get_queryset(request).prefetch_related("groups")
+
+    @display(description="Role", label={"Administrator": "warning", "Staff": "info"})
+    def role(self, user: User) -> str:
+        if user.is_superuser:
+            return "Administrator"
+        return "Staff" if user.is_staff else "Member"
+
+    @admin.display(description="Groups")
+    def group_names(self, user: User) -> str:
+        return ", ".join(group.name for group in user.groups.all())
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Sequence[str]:
+        fields = [*super().get_readonly_fields(request, obj)]
+        return fields if request.user.is_superuser else [*fields, *_POWERS]
+
+    def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_change_permission(request, obj) and _may_touch(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
+        return super().has_delete_permission(request, obj) and _may_touch(request, obj)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Who may delete a person may delete what is theirs.
+
+        It is counted but not listed: titles of conversations are nobody else's business.
+        """
+        _, counts, _, protected = super().get_deleted_objects(objs, request)
+        return [str(person) for person in objs], counts, set(), protected
+
+
+def _may_touch(request: HttpRequest, person: User | None) -> bool:
+    return request.user.is_superuser or person is None or not person.is_superuser
+
+
+@admin.register(Group)
+class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+    list_display = ["name", "num_people"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        return super().get_queryset(request).annotate(num_people=Count("user"))
+
+    @admin.display(description="People", ordering="num_people")
+    def num_people(self, group: Any) -> int:
+        return group.num_people

@@ -1,0 +1,184 @@
+-- The fair queue of each model. Every script starts with _request.lua and this file.
+--
+--   front     [ given back by an engine that closed ]            oldest first
+--   suspects  [ were live when an engine died ]                  oldest first, one at a time per engine
+--   interactive > api > batch, each  ring [ tenant: virtual time ] -> line [ request, oldest first ]
+--
+-- A tenant's virtual time is the cost in tokens it was served. Lowest goes first. Who returns from
+-- idle is lifted to the class's clock: time away earns nothing.
+
+local CLASSES = { 'interactive', 'api', 'batch' }
+local PATIENCE_MS = { api = 15000, batch = 60000 }
+local OVERDUE_SHARE = 4 -- while a lower class is overdue, it gets every fourth pick
+local MAX_PLACED = 500 -- places further back are not worked out
+
+local function front_key(model) return 'hearth:front:' .. model end
+local function suspects_key(model) return 'hearth:suspects:' .. model end
+local function waiting_key(model) return 'hearth:waiting:' .. model end
+local function pace_key(model) return 'hearth:pace:' .. model end
+local function clock_key(model, class) return 'hearth:clock:' .. class .. ':' .. model end
+local function ring_key(model, class) return 'hearth:ring:' .. class .. ':' .. model end
+local function idle_key(model, class) return 'hearth:idle:' .. class .. ':' .. model end
+local function line_key(model, class, tenant)
+  return 'hearth:line:' .. class .. ':' .. model .. '\n' .. tenant
+end
+
+local function wake_engines(model)
+  redis.call('XADD', 'hearth:work', 'MAXLEN', 1, '*', 'model', model)
+end
+
+local function note_waiting(model, id, order)
+  redis.call('ZADD', waiting_key(model), order, id)
+  redis.call('SADD', 'hearth:queues', model)
+  wake_engines(model)
+end
+
+local function lift_into_ring(model, class, tenant)
+  local clock = tonumber(redis.call('GET', clock_key(model, class)) or 0)
+  local idle = tonumber(redis.call('ZSCORE', idle_key(model, class), tenant) or 0)
+  redis.call('ZADD', ring_key(model, class), math.max(clock, idle), tenant)
+  redis.call('ZREM', idle_key(model, class), tenant)
+  redis.call('ZREMRANGEBYSCORE', idle_key(model, class), '-inf', clock)
+end
+
+local function push(model, class, tenant, id)
+  local order = redis.call('INCR', 'hearth:order')
+  redis.call('HSET', request_key(id), 'order', order)
+  redis.call('ZADD', line_key(model, class, tenant), order, id)
+  if not redis.call('ZSCORE', ring_key(model, class), tenant) then
+    lift_into_ring(model, class, tenant)
+  end
+  note_waiting(model, id, order)
+end
+
+-- Back to the front, in the order of first arrival.
+local function push_back(model, id, is_suspect)
+  local order = redis.call('HGET', request_key(id), 'order') or 0
+  local key = is_suspect and suspects_key(model) or front_key(model)
+  redis.call('ZADD', key, order, id)
+  note_waiting(model, id, order)
+end
+
+local function leave_queue(model, class, tenant, id)
+  redis.call('ZREM', waiting_key(model), id)
+  redis.call('ZREM', front_key(model), id)
+  redis.call('ZREM', suspects_key(model), id)
+  local line = line_key(model, class, tenant)
+  if redis.call('ZREM', line, id) == 1 and redis.call('EXISTS', line) == 0 then
+    local virtual_time = redis.call('ZSCORE', ring_key(model, class), tenant)
+    redis.call('ZREM', ring_key(model, class), tenant)
+    redis.call('ZADD', idle_key(model, class), virtual_time, tenant)
+  end
+end
+
+local function charge(model, class, tenant, cost)
+  local in_ring = redis.call('ZSCORE', ring_key(model, class), tenant)
+  local key = in_ring and ring_key(model, class) or idle_key(model, class)
+  redis.call('ZINCRBY', key, cost, tenant)
+end
+
+local function first_of(model, class)
+  local ring = redis.call('ZRANGE', ring_key(model, class), 0, 0, 'WITHSCORES')
+  if #ring == 0 then return nil end
+  local id = redis.call('ZRANGE', line_key(model, class, ring[1]), 0, 0)[1]
+  return { id = id, class = class, tenant = ring[1], virtual_time = ring[2] }
+end
+
+local function overdue_ms(first, now)
+  if not PATIENCE_MS[first.class] then return 0 end
+  local queued_at = tonumber(redis.call('HGET', request_key(first.id), 'queued_at') or now)
+  return now - queued_at - PATIENCE_MS[first.class]
+end
+
+-- The next in fairness: the highest class, but every fourth time the longest overdue one.
+local function next_fair(model, now)
+  local highest, overdue, longest = nil, nil, 0
+  for _, class in ipairs(CLASSES) do
+    local first = first_of(model, class)
+    if first then
+      highest = highest or first
+      local ms = overdue_ms(first, now)
+      if ms > longest then overdue, longest = first, ms end
+    end
+  end
+  if overdue and redis.call('INCR', 'hearth:picks:' .. model) % OVERDUE_SHARE == 0 then
+    return overdue
+  end
+  return highest
+end
+
+local function take_fair(model, now)
+  local first = next_fair(model, now)
+  if not first then return nil end
+  local cost = redis.call('HGET', request_key(first.id), 'cost') or 0
+  redis.call('SET', clock_key(model, first.class), first.virtual_time)
+  charge(model, first.class, first.tenant, cost)
+  leave_queue(model, first.class, first.tenant, first.id)
+  return first.id
+end
+
+local function take_oldest(model, key)
+  local id = redis.call('ZRANGE', key, 0, 0)[1]
+  if not id then return nil end
+  redis.call('ZREM', key, id)
+  redis.call('ZREM', waiting_key(model), id)
+  return id
+end
+
+-- The lines of one class as they would be served, appended to `ids`. Changes nothing.
+local function place_class(model, class, ids)
+  local ring = redis.call('ZRANGE', ring_key(model, class), 0, MAX_PLACED - 1, 'WITHSCORES')
+  local tenants = {}
+  for i = 1, #ring, 2 do
+    local line = redis.call('ZRANGE', line_key(model, class, ring[i]), 0, MAX_PLACED - 1)
+    table.insert(tenants, { at = 1, line = line, virtual_time = tonumber(ring[i + 1]) })
+  end
+  while #ids < MAX_PLACED do
+    local lowest = nil
+    for _, tenant in ipairs(tenants) do
+      local is_waiting = tenant.at <= #tenant.line
+      if is_waiting and (not lowest or tenant.virtual_time < lowest.virtual_time) then
+        lowest = tenant
+      end
+    end
+    if not lowest then return end
+    local id = lowest.line[lowest.at]
+    local cost = tonumber(redis.call('HGET', request_key(id), 'cost') or 0)
+    lowest.at, lowest.virtual_time = lowest.at + 1, lowest.virtual_time + cost
+    table.insert(ids, id)
+  end
+end
+
+-- The waiting requests of a model in the order of service, as far as it can be foreseen.
+local function places(model)
+  local ids = redis.call('ZRANGE', front_key(model), 0, MAX_PLACED - 1)
+  for _, id in ipairs(redis.call('ZRANGE', suspects_key(model), 0, MAX_PLACED - 1)) do
+    table.insert(ids, id)
+  end
+  for _, class in ipairs(CLASSES) do place_class(model, class, ids) end
+  return ids
+end
+
+-- A running mean of the time between two takings while others wait.
+local function note_pace(model, num_taken, now)
+  if num_taken == 0 then return end
+  local last, mean = unpack(redis.call('HMGET', pace_key(model), 'last', 'mean'))
+  if last and tonumber(last) > 0 then
+    local gap = (now - last) / num_taken
+    redis.call('HSET', pace_key(model), 'mean', mean and 0.8 * mean + 0.2 * gap or gap)
+  end
+  local is_busy = redis.call('EXISTS', waiting_key(model)) == 1
+  redis.call('HSET', pace_key(model), 'last', is_busy and now or 0)
+end
+
+local function queued_event(model, position)
+  local mean = redis.call('HGET', pace_key(model), 'mean')
+  local event = { type = 'Queued', position = position }
+  if mean then event.wait_seconds = math.floor(position * mean / 100) / 10 end
+  return cjson.encode(event)
+end
+
+local function tell_place(model, id, position)
+  redis.call('HSET', request_key(id), 'place', position)
+  append_event(id, queued_event(model, position))
+end

@@ -1,0 +1,34 @@
+-- intake -> fair queue. Returns {outcome, number waiting}; a full queue changes nothing.
+local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant =
+  unpack(ARGV)
+local state, model, tenant, class =
+  unpack(redis.call('HMGET', request_key(id), 'state', 'model', 'tenant', 'priority'))
+
+local function finish_entry()
+  redis.call('XACK', 'hearth:intake', 'intake', entry)
+  redis.call('XDEL', 'hearth:intake', entry)
+end
+
+if state ~= 'intake' then
+  finish_entry()
+  return { 'gone', 0 }
+end
+local num_waiting = redis.call('ZCARD', waiting_key(model))
+if num_waiting >= tonumber(max_queue) then return { 'queue_full', num_waiting } end
+local num_own = 0
+for _, one in ipairs(CLASSES) do
+  num_own = num_own + redis.call('ZCARD', line_key(model, one, tenant))
+end
+if num_own >= tonumber(max_tenant) then return { 'tenant_queue_full', num_own } end
+
+redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost,
+  'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
+append_event(id, accepted)
+push(model, class, tenant, id)
+if num_waiting > 0 then
+  for position, waiting in ipairs(places(model)) do
+    if waiting == id then tell_place(model, id, position) end
+  end
+end
+finish_entry()
+return { 'admitted', num_waiting }

@@ -1,0 +1,13 @@
+-- Ends what waits; tells the engines about what runs. Returns the state it was in.
+local id, finished, command = unpack(ARGV)
+local state, model, tenant, class, prompt_tokens, tokens = unpack(redis.call('HMGET',
+  request_key(id), 'state', 'model', 'tenant', 'priority', 'prompt_tokens', 'tokens'))
+if state == 'queued' then leave_queue(model, class, tenant, id) end
+if state == 'queued' or state == 'intake' then
+  append_event(id, with_usage(finished, prompt_tokens, tokens))
+  end_request(id)
+elseif state == 'leased' then
+  redis.call('HSET', request_key(id), 'is_cancelled', 1)
+  redis.call('XADD', 'hearth:control', 'MAXLEN', '~', 1000, '*', 'm', command)
+end
+return state or 'unknown'

@@ -1,0 +1,42 @@
+-- One step's events of all rows, fenced. ARGV, for each row:
+--   id, fence, seq of the first event, tokens delivered after the last one, 1 if it ends the request, n, n events
+-- Returns per row the seq that Redis expects next, or FORGOTTEN, or VOID. Sent again, it does nothing twice.
+local replies = {}
+
+local function settle(id, charged)
+  local model, class, tenant, prompt, tokens, cost = unpack(redis.call('HMGET', request_key(id),
+    'model', 'priority', 'tenant', 'prompt_tokens', 'tokens', 'cost'))
+  charge(model, class, tenant, prompt + tokens - cost)
+end
+
+local function emit(id, fence, first_seq, tokens, is_terminal, first, last)
+  local state, stored_fence, seq, owner, tokens_at_crash, crashes = unpack(redis.call('HMGET',
+    request_key(id), 'state', 'fence', 'seq', 'owner', 'tokens_at_crash', 'crashes'))
+  if state == 'ended' and tonumber(stored_fence or 0) == fence then return tonumber(seq) end
+  local verdict = standing(state, stored_fence, fence)
+  if verdict ~= HELD then return verdict end
+  seq = tonumber(seq)
+  if seq < first_seq or seq >= first_seq + last - first + 1 then return seq end
+  for i = first + seq - first_seq, last do
+    seq = seq + 1
+    redis.call('XADD', events_key(id), seq .. '-0', 'e', ARGV[i])
+  end
+  redis.call('HSET', request_key(id), 'seq', seq, 'tokens', tokens)
+  if tonumber(crashes) > 0 and (is_terminal or tokens > tonumber(tokens_at_crash)) then
+    clear_suspect(owner, id)
+  end
+  if is_terminal then
+    settle(id)
+    end_request(id)
+  end
+  return seq
+end
+
+local i = 1
+while i <= #ARGV do
+  local last = i + 5 + ARGV[i + 5]
+  table.insert(replies, emit(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]),
+    tonumber(ARGV[i + 3]), ARGV[i + 4] == '1', i + 6, last))
+  i = last + 1
+end
+return replies

@@ -1,0 +1,59 @@
+-- fair queue -> engine. ARGV: engine, lease_ms, the event of a passed deadline, then (model, how many)...
+-- Returns per request {hash as a flat list, its events}.
+local engine, lease_ms, deadline_failed = unpack(ARGV)
+local now = now_ms()
+local pulled = {}
+
+local function take(model)
+  local id = take_oldest(model, front_key(model))
+  if id then return id end
+  if redis.call('EXISTS', suspect_key(engine)) == 0 then
+    id = take_oldest(model, suspects_key(model))
+    if id then
+      redis.call('SET', suspect_key(engine), id)
+      return id
+    end
+  end
+  return take_fair(model, now)
+end
+
+local function is_too_late(id)
+  local deadline_at = tonumber(redis.call('HGET', request_key(id), 'deadline_at') or 0)
+  return deadline_at > 0 and deadline_at <= now
+end
+
+local function give_up(id)
+  local prompt, tokens = unpack(redis.call('HMGET', request_key(id), 'prompt_tokens', 'tokens'))
+  append_event(id, with_usage(deadline_failed, prompt, tokens))
+  clear_suspect(engine, id)
+  end_request(id)
+end
+
+local function lease(id)
+  redis.call('HSET', request_key(id), 'state', 'leased', 'owner', engine,
+    'fence', next_fence(id, now))
+  redis.call('HINCRBY', request_key(id), 'attempt', 1)
+  redis.call('HDEL', request_key(id), 'place')
+  redis.call('ZADD', 'hearth:leases', now + lease_ms, id)
+  local history = {}
+  for _, entry in ipairs(redis.call('XRANGE', events_key(id), '-', '+')) do
+    table.insert(history, entry[2][2])
+  end
+  table.insert(pulled, { id, redis.call('HGETALL', request_key(id)), history })
+end
+
+for i = 4, #ARGV, 2 do
+  local model, wanted, num_taken = ARGV[i], tonumber(ARGV[i + 1]), 0
+  while num_taken < wanted do
+    local id = take(model)
+    if not id then break end
+    if is_too_late(id) then
+      give_up(id)
+    else
+      lease(id)
+      num_taken = num_taken + 1
+    end
+  end
+  note_pace(model, num_taken, now)
+end
+return pulled

@@ -1,0 +1,9 @@
+"""How requests and events travel between Redis and the processes without Django: engine and intake.
+
+The only package of engine/ that imports redis. It does not know what a request asks for.
+"""
+
+from engine.transport.intake_queue import Entry, IntakeQueue
+from engine.transport.transport import Transport
+
+__all__ = ["Entry", "IntakeQueue", "Transport"]

@@ -1,0 +1,45 @@
+"""Connections to Redis and its scripts. It does not know what the scripts do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from engine import wire
+
+CONNECT_SECONDS = 2.0
+ANSWER_SECONDS = 5.0
+
+# A redis.Redis whose answers are text. Its own types also allow bytes and awaitables everywhere.
+Connection = Any
+
+
+def connect(url: str, *, is_blocking: bool = False) -> Connection:
+    """A connection that never repeats a command by itself: who sends it knows what a repeat means.
+
+    `is_blocking`: for reads that wait in Redis, without a time-out of the socket.
+    """
+    return redis.Redis.from_url(
+        url,
+        protocol=2,
+        decode_responses=True,
+        socket_connect_timeout=CONNECT_SECONDS,
+        socket_timeout=None if is_blocking else ANSWER_SECONDS,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+class Scripts:
+    """The queue's scripts on one connection: `scripts("pull", ...)`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._scripts: dict[str, Any] = {}
+
+    def __call__(self, name: str, *arguments: str | int | float) -> Any:
+        if name not in self._scripts:
+            self._scripts[name] = self._connection.register_script(wire.script_text(name))
+        return self._scripts[name](args=arguments)

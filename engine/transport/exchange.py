@@ -1,0 +1,194 @@
+"""An engine's dealings with the fair queue: pull, emit, renew, restore, give back.
+
+Owned by one thread. Whatever fails may be called again: Redis keeps what it has and says what it
+lacks. It does not know threads or the engine's rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from engine import wire
+from engine.core.delivery import Delivery, Dropped
+from engine.transport.connection import Connection, Scripts
+from engine.transport.held import Held, delivery_from, held_from
+
+LEASE_SECONDS = 10.0
+# Redis may lose about the last two seconds when it is killed (appendfsync everysec).
+KEEP_ENDED_SECONDS = 10.0
+MAX_EVENTS_PER_CALL = 1000
+
+_FORGOTTEN, _VOID, _CANCELLED = -1, -2, 1
+_LEASE_MS = int(LEASE_SECONDS * 1000)
+_FINISHED_CANCELLED = wire.encode(
+    wire.Finished(
+        reason=wire.FinishReason.CANCELLED,
+        usage=wire.Usage(prompt_tokens=0),
+        timings=wire.Timings(),
+    )
+)
+_FAILED_POISON = wire.encode(
+    wire.Failed(
+        code=wire.Code.POISON, detail="The engine died twice while working on this request."
+    )
+)
+FAILED_DEADLINE = wire.encode(
+    wire.Failed(code=wire.Code.DEADLINE_EXCEEDED, detail="The request waited beyond its deadline.")
+)
+logger = logging.getLogger(__name__)
+
+
+class Exchange:
+    """All requests that this engine has leased, and the calls that keep Redis up to date."""
+
+    def __init__(self, connection: Connection, *, engine_name: str) -> None:
+        self._scripts = Scripts(connection)
+        self._engine_name = engine_name
+        self._held: dict[str, Held] = {}
+
+    @property
+    def num_held(self) -> int:
+        return sum(not held.is_ended for held in self._held.values())
+
+    def release_former_life(self) -> None:
+        """What an engine of this name held when it died goes back to the queue, as a crash."""
+        self._release("died")
+
+    def release_expired(self) -> None:
+        """What other engines stopped renewing goes back to the queue."""
+        self._release("expired")
+
+    def pull(self, rows: Mapping[str, int]) -> list[Delivery]:
+        """Up to rows[model] requests of each model."""
+        wanted = [part for model, n in rows.items() if n > 0 for part in (model, n)]
+        if not wanted:
+            return []
+        pulled = self._scripts("pull", self._engine_name, _LEASE_MS, FAILED_DEADLINE, *wanted)
+        deliveries = []
+        for request_id, values, history in pulled:
+            held = held_from(request_id, _pairs(values), history)
+            self._held[request_id] = held
+            deliveries.append(delivery_from(held))
+        return deliveries
+
+    def add(self, events: Iterable[tuple[str, wire.Event]]) -> None:
+        """Stamp events and keep them for `send`. Those of a request no longer held are void."""
+        for request_id, event in events:
+            held = self._held.get(request_id)
+            if held is not None and not held.is_ended:
+                held.add(event)
+
+    def send(self) -> list[Dropped]:
+        """Store all that is not yet in Redis. Returns the requests that are no longer ours."""
+        dropped = []
+        while behind := [held for held in self._held.values() if held.is_behind]:
+            dropped += self._emit(behind)
+        return dropped
+
+    def verify(self) -> list[Dropped]:
+        """After doubt about what Redis kept: say all again, return what was lost on the way."""
+        dropped = self._emit(list(self._held.values()))
+        self._release("unheld", *self._held)
+        return dropped + self.send()
+
+    def renew(self) -> list[Dropped | wire.Cancel]:
+        """Keep the leases. Tells of lost ones, and again of cancelled ones."""
+        self._forget_long_ended()
+        live = [held for held in self._held.values() if not held.is_ended]
+        if not live:
+            return []
+        claims = [part for held in live for part in (held.request_id, held.fence)]
+        news: list[Dropped | wire.Cancel] = []
+        for held, reply in zip(live, self._scripts("renew", _LEASE_MS, *claims), strict=True):
+            if reply == _CANCELLED:
+                news.append(wire.Cancel(request_id=held.request_id))
+            elif reply < 0:
+                news += self._settle(held, reply)
+        return news
+
+    def give_back(self) -> None:
+        """All leases return to the queue, no crash counted."""
+        self._held.clear()
+        self._release("unheld")
+
+    def _emit(self, rows: Sequence[Held]) -> list[Dropped]:
+        dropped = []
+        for batch in _batches(rows):
+            arguments = [part for held, last in batch for part in _row_arguments(held, last)]
+            replies = self._scripts("emit", *arguments)
+            for (held, _), reply in zip(batch, replies, strict=True):
+                dropped += self._settle(held, reply)
+        return dropped
+
+    def _settle(self, held: Held, reply: int) -> list[Dropped]:
+        if reply == _FORGOTTEN:
+            reply = self._restore(held)
+        if reply == _VOID:
+            del self._held[held.request_id]
+            return [] if held.is_ended else [Dropped(request_id=held.request_id)]
+        held.stored = min(reply, len(held.events))
+        if held.is_ended and not held.is_behind:
+            held.ended_at = held.ended_at or time.monotonic()
+        return []
+
+    def _restore(self, held: Held) -> int:
+        logger.warning("Redis forgot a running request", extra={"request_id": held.request_id})
+        values = [
+            *(part for pair in held.values.items() for part in pair),
+            *("tokens", str(held.tokens)),
+        ]
+        reply: int = self._scripts(
+            "restore",
+            self._engine_name,
+            _LEASE_MS,
+            held.request_id,
+            held.fence,
+            int(held.is_ended),
+            len(values),
+            *values,
+            *held.events,
+        )
+        return reply
+
+    def _release(self, why: str, *held_ids: str) -> None:
+        released = self._scripts(
+            "release", why, self._engine_name, _FINISHED_CANCELLED, _FAILED_POISON, *held_ids
+        )
+        for request_id in released:
+            logger.warning("a lease was released", extra={"request_id": request_id, "why": why})
+
+    def _forget_long_ended(self) -> None:
+        oldest = time.monotonic() - KEEP_ENDED_SECONDS
+        for held in list(self._held.values()):
+            if held.ended_at is not None and held.ended_at < oldest:
+                del self._held[held.request_id]
+
+
+def _pairs(flat: Sequence[str]) -> dict[str, str]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _row_arguments(held: Held, last: int) -> Iterator[str | int]:
+    """`last`: the seq after the last event that this call stores."""
+    ends = held.is_ended and last == len(held.events)
+    yield from (held.request_id, held.fence, held.stored, held.tokens, int(ends))
+    yield last - held.stored
+    yield from itertools.islice(held.events, held.stored, last)
+
+
+def _batches(rows: Sequence[Held]) -> Iterator[list[tuple[Held, int]]]:
+    """Rows with the end of what one call stores of them; calls stay short for Redis's sake."""
+    batch: list[tuple[Held, int]] = []
+    room = MAX_EVENTS_PER_CALL
+    for held in rows:
+        last = min(len(held.events), held.stored + MAX_EVENTS_PER_CALL)
+        if batch and last - held.stored > room:
+            yield batch
+            batch, room = [], MAX_EVENTS_PER_CALL
+        batch.append((held, last))
+        room -= last - held.stored
+    if batch:
+        yield batch

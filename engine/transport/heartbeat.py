@@ -1,0 +1,88 @@
+"""The side thread: an engine's heartbeat, and the leases that other engines let expire.
+
+It notices from its own last heartbeat when Redis has forgotten something. It does not know
+requests.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import redis
+
+from engine import wire
+from engine.transport.connection import connect
+from engine.transport.exchange import LEASE_SECONDS, Exchange
+
+BEAT_SECONDS = 1.0
+ALIVE_SECONDS = 5  # after this long without a heartbeat an engine counts as gone
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Runs in a thread of its own.
+
+    Expired leases are released only after a calm time as long as a lease: when Redis was away, or
+    the whole machine slept, the other engines must have had their chance to renew first.
+    """
+
+    def __init__(
+        self,
+        redis_url: str,
+        *,
+        engine_name: str,
+        status: Callable[[], wire.EngineStatus],
+        on_doubt: Callable[[], None],
+        closing: threading.Event,
+    ) -> None:
+        self._redis = connect(redis_url)
+        self._reaper = Exchange(self._redis, engine_name=engine_name)
+        self._engine_name = engine_name
+        self._status = status
+        self._on_doubt = on_doubt
+        self._closing = closing
+        self._last_beat: str | None = None
+        self._last_turn_at = time.time()
+        self._calm_since = time.time()
+
+    def run(self) -> None:
+        while not self._closing.wait(BEAT_SECONDS):
+            try:
+                self._turn()
+            except redis.RedisError as error:
+                logger.warning("no heartbeat, Redis is away: %s", error)
+                self._disturb()
+        self._end()
+
+    def _turn(self) -> None:
+        now = time.time()
+        # More than the redis time-outs can explain: the machine slept.
+        if now - self._last_turn_at > LEASE_SECONDS:
+            self._disturb()
+        self._last_turn_at = now
+        self._beat()
+        if now - self._calm_since > LEASE_SECONDS:
+            self._reaper.release_expired()
+
+    def _beat(self) -> None:
+        beat = wire.encode(self._status())
+        key = wire.Keys.engine(self._engine_name)
+        former = self._redis.set(key, beat, ex=ALIVE_SECONDS, get=True)
+        self._redis.sadd(wire.Keys.ENGINES, self._engine_name)
+        if former != self._last_beat:
+            self._disturb()
+        self._last_beat = beat
+
+    def _disturb(self) -> None:
+        self._calm_since = time.time()
+        self._on_doubt()
+
+    def _end(self) -> None:
+        try:
+            self._redis.delete(wire.Keys.engine(self._engine_name))
+            self._redis.srem(wire.Keys.ENGINES, self._engine_name)
+        except redis.RedisError as error:
+            logger.warning("no farewell, Redis is away: %s", error)

@@ -1,0 +1,86 @@
+"""A request that this engine has leased, with all its events: enough to tell a forgetful Redis.
+
+It does not know Redis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from engine import wire
+from engine.core.delivery import Delivery
+
+# What a restored request keeps of its hash; the script sets the rest itself.
+_KEPT_FIELDS = (
+    "model",
+    "tenant",
+    "priority",
+    "cost",
+    "payload",
+    "prompt_tokens",
+    "deadline_at",
+    "queued_at",
+    "order",
+    "attempt",
+    "crashes",
+    "tokens_at_crash",
+    "is_cancelled",
+)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Held:
+    """Live state, owned by the exchange thread.
+
+    events  [ stored in Redis | not yet ]      the place in the list is the seq
+                    `stored` ^
+    """
+
+    request_id: str
+    fence: int
+    values: dict[str, str]
+    events: list[str]
+    stored: int
+    tokens: int
+    is_ended: bool = False
+    ended_at: float | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        return self.stored < len(self.events)
+
+    def add(self, event: wire.Event) -> None:
+        self.events.append(wire.encode(event))
+        if isinstance(event, wire.Delta):
+            self.tokens += len(event.token_ids)
+        self.is_ended = isinstance(event, wire.TERMINAL_EVENTS)
+
+
+def held_from(request_id: str, values: Mapping[str, str], history: Sequence[str]) -> Held:
+    """What `pull` returned about one request."""
+    return Held(
+        request_id=request_id,
+        fence=int(values["fence"]),
+        values={name: values[name] for name in _KEPT_FIELDS if name in values},
+        events=list(history),
+        stored=len(history),
+        tokens=int(values["tokens"]),
+    )
+
+
+def delivery_from(held: Held) -> Delivery:
+    crashes, tokens_at_crash = int(held.values["crashes"]), int(held.values["tokens_at_crash"])
+    return Delivery(
+        work=wire.decode(held.values["payload"]),
+        fence=held.fence,
+        attempt=int(held.values["attempt"]),
+        next_seq=len(held.events),
+        delivered_token_ids=_delivered_token_ids(held.events) if held.tokens else (),
+        is_suspect=crashes > 0 and held.tokens <= tokens_at_crash,
+    )
+
+
+def _delivered_token_ids(events: Sequence[str]) -> tuple[int, ...]:
+    deltas = (event for line in events if isinstance(event := wire.decode(line), wire.Delta))
+    return tuple(token_id for delta in deltas for token_id in delta.token_ids)

@@ -1,0 +1,82 @@
+"""What the model thread receives and what it wants, handed over between threads.
+
+It does not know Redis.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Iterable, Mapping
+
+from engine import wire
+from engine.core.delivery import Delivery, Dropped
+
+Received = Delivery | Dropped | wire.Cancel | wire.LoadModel | wire.UnloadModel | wire.Configure
+
+
+class TransportDied(Exception):
+    """A thread of the transport ended by an error; the engine cannot go on without it."""
+
+
+class Inbox:
+    """Any thread puts, the model thread takes. Nothing is handed out before the first Configure."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._messages: list[Received] = []
+        self._is_configured = False
+        self._error: Exception | None = None
+        self._wanted: dict[str, int] = {}
+
+    def put(self, messages: Iterable[Received]) -> None:
+        with self._changed:
+            self._messages.extend(messages)
+            self._changed.notify()
+
+    def configure(self, configure: wire.Configure) -> None:
+        with self._changed:
+            place = len(self._messages) if self._is_configured else 0
+            self._messages.insert(place, configure)
+            self._is_configured = True
+            self._changed.notify()
+
+    def fail(self, error: Exception) -> None:
+        with self._changed:
+            self._error = error
+            self._changed.notify()
+
+    def take(self, wait_seconds: float) -> list[Received]:
+        """Raises TransportDied."""
+        with self._changed:
+            self._changed.wait_for(self._has_any, timeout=wait_seconds)
+            if self._error is not None:
+                raise TransportDied from self._error
+            if not self._has_any():
+                return []
+            taken, self._messages = self._messages, []
+            for model, n in _num_deliveries(taken).items():
+                self._wanted[model] = self._wanted.get(model, 0) - n
+            return taken
+
+    def want(self, rows: Mapping[str, int]) -> bool:
+        """Replace what is wanted beyond all that was taken. True when some model wants more now."""
+        with self._changed:
+            former, self._wanted = self._wanted, dict(rows)
+            return any(n > former.get(model, 0) for model, n in rows.items())
+
+    def wanted(self) -> dict[str, int]:
+        """How many deliveries of each model may still be put."""
+        with self._changed:
+            pending = _num_deliveries(self._messages)
+            room = {model: n - pending[model] for model, n in self._wanted.items()}
+            return {model: n for model, n in room.items() if n > 0}
+
+    def _has_any(self) -> bool:
+        return self._error is not None or (self._is_configured and bool(self._messages))
+
+
+def _num_deliveries(messages: Iterable[Received]) -> collections.Counter[str]:
+    return collections.Counter(
+        message.work.model for message in messages if isinstance(message, Delivery)
+    )

@@ -1,0 +1,128 @@
+"""Intake's side of Redis: requests to check, and where its two answers go.
+
+It does not know what makes a request good.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+
+from engine import wire
+from engine.transport.connection import Scripts, connect
+from engine.transport.exchange import FAILED_DEADLINE
+
+BLOCK_MS = 1000
+# Longer than checking one request may take; then its intake is dead.
+RECLAIM_IDLE_MS = 30_000
+RECLAIM_SECONDS = 5.0
+PLACES_MS = 900
+_TYPICAL_OUTPUT_TOKENS = 256  # what an answer is charged in advance, corrected at its end
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One request as it was submitted. `num_tries` counts this one."""
+
+    entry_id: str
+    request_id: str
+    message: str
+    num_tries: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """`outcome` is admitted, gone (cancelled meanwhile), queue_full or tenant_queue_full."""
+
+    outcome: str
+    num_waiting: int
+
+
+class IntakeQueue:
+    """Used by one thread. Raises RedisError when Redis is away; then begin `entries` anew."""
+
+    def __init__(self, redis_url: str, *, name: str) -> None:
+        self._redis = connect(redis_url, is_blocking=True)
+        self._scripts = Scripts(self._redis)
+        self._name = name
+        self._next_reclaim = 0.0
+
+    def entries(self) -> Iterator[Entry]:
+        """What this intake died with, what other dead intakes hold, then what is new.
+
+        Ends when nothing came within a second.
+        """
+        self._make_group()
+        yield from self._read("0")
+        if time.monotonic() >= self._next_reclaim:
+            self._next_reclaim = time.monotonic() + RECLAIM_SECONDS
+            yield from self._reclaim()
+        yield from self._read(">")
+
+    def models_line(self) -> str | None:
+        """The encoded Configure in force."""
+        line: str | None = self._redis.get(wire.Keys.MODELS)
+        return line
+
+    def admit(self, entry: Entry, work: wire.Work, spec: wire.ModelSpec) -> Admission:
+        prompt_tokens = len(work.prompt_token_ids)
+        outcome, num_waiting = self._scripts(
+            "admit",
+            entry.request_id,
+            entry.entry_id,
+            wire.encode(work),
+            wire.encode(wire.Accepted(prompt_tokens=prompt_tokens, max_tokens=work.max_tokens)),
+            prompt_tokens,
+            prompt_tokens + min(work.max_tokens, _TYPICAL_OUTPUT_TOKENS),
+            int(work.deadline_at * 1000) if work.deadline_at else 0,
+            spec.max_queue,
+            spec.max_queue_per_tenant,
+        )
+        return Admission(outcome=outcome, num_waiting=num_waiting)
+
+    def refuse(self, entry: Entry, refused: wire.Refused) -> None:
+        self._scripts("refuse", entry.request_id, entry.entry_id, wire.encode(refused))
+
+    def refresh_places(self) -> None:
+        """Tell waiting requests their place, end those past their deadline. Cheap to call often."""
+        self._scripts("places", FAILED_DEADLINE, PLACES_MS)
+
+    def _make_group(self) -> None:
+        groups = self._redis.xinfo_groups(wire.Keys.INTAKE) if self._has_stream() else []
+        if not groups:
+            self._redis.xgroup_create(
+                wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP, id="0", mkstream=True
+            )
+
+    def _has_stream(self) -> bool:
+        return bool(self._redis.exists(wire.Keys.INTAKE))
+
+    def _read(self, after: str) -> Iterator[Entry]:
+        answer = self._redis.xreadgroup(
+            wire.Keys.INTAKE_GROUP,
+            self._name,
+            {wire.Keys.INTAKE: after},
+            count=16,
+            block=BLOCK_MS if after == ">" else None,
+        )
+        for _, entries in answer or ():
+            yield from self._tries(entries)
+
+    def _reclaim(self) -> Iterator[Entry]:
+        answer = self._redis.xautoclaim(
+            wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP, self._name, RECLAIM_IDLE_MS, count=16
+        )
+        yield from self._tries(answer[1])
+
+    def _tries(self, entries: list[tuple[str, dict[str, str]]]) -> Iterator[Entry]:
+        for entry_id, fields in entries:
+            if not fields:  # Redis 6.2 hands out pending entries that were deleted
+                continue
+            key = wire.Keys.request(fields["id"])
+            yield Entry(
+                entry_id=entry_id,
+                request_id=fields["id"],
+                message=fields["m"],
+                num_tries=self._redis.hincrby(key, "intake_tries", 1),
+            )

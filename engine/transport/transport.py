@@ -1,0 +1,177 @@
+"""An engine's connection to everybody else: threads that keep Redis's pace off the model thread.
+
+    model thread  -- publish, want -->  exchange thread  -- emit, pull, renew -->  Redis
+                  <-- receive --        listen thread    <-- control, work ----
+                                        side thread      -- heartbeat, expired leases -->
+
+Redis may be away for any time: the exchange keeps every event of a live request and catches up.
+It does not know rows, tokens or models.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import redis
+
+from engine import wire
+from engine.transport.connection import connect
+from engine.transport.exchange import LEASE_SECONDS, Exchange
+from engine.transport.heartbeat import Heartbeat
+from engine.transport.inbox import Inbox, Received
+from engine.transport.listener import Listener
+
+RENEW_SECONDS = LEASE_SECONDS / 4
+POLL_SECONDS = 0.5  # should a wake-up be lost
+RETRY_SECONDS = 0.25
+CLOSE_SECONDS = 3.0
+logger = logging.getLogger(__name__)
+
+
+class Transport:
+    """All methods may be called from the model thread; only `close` waits for Redis, a while."""
+
+    def __init__(
+        self, *, redis_url: str, engine_name: str, status: Callable[[], wire.EngineStatus]
+    ) -> None:
+        self._inbox = Inbox()
+        self._outbox: collections.deque[tuple[str, wire.Event]] = collections.deque()
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._is_doubtful = threading.Event()
+        self._may_find_work = threading.Event()
+        self._next_renewal = 0.0
+        self._next_poll = 0.0
+        self._exchange = Exchange(connect(redis_url), engine_name=engine_name)
+        listener = Listener(
+            connect(redis_url, is_blocking=True),
+            inbox=self._inbox,
+            on_work=self._look_for_work,
+            closing=self._closing,
+        )
+        heartbeat = Heartbeat(
+            redis_url,
+            engine_name=engine_name,
+            status=status,
+            on_doubt=self._doubt,
+            closing=self._closing,
+        )
+        self._threads = [
+            threading.Thread(target=self._run, args=(run,), name=f"transport-{name}", daemon=True)
+            for name, run in (
+                ("exchange", self._run_exchange),
+                ("listen", listener.run),
+                ("side", heartbeat.run),
+            )
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> None:
+        """Store what was published; give the leases back so that requests go on elsewhere."""
+        self._closing.set()
+        self._wake.set()
+        deadline = time.monotonic() + CLOSE_SECONDS
+        for thread in self._threads:
+            thread.join(timeout=max(0.0, deadline - time.monotonic()))
+
+    def receive(self, wait_seconds: float) -> list[Received]:
+        """What arrived, at once or within `wait_seconds`. The first message is the Configure.
+
+        Raises TransportDied.
+        """
+        return self._inbox.take(wait_seconds)
+
+    def want(self, rows: Mapping[str, int]) -> None:
+        """How many more requests of each model the engine would take beyond all it has received."""
+        if self._inbox.want(rows):
+            self._look_for_work()
+
+    def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
+        """Send (request_id, event) pairs in this order; all rows' events of a step in one call."""
+        if events:
+            self._outbox.extend(events)
+            self._wake.set()
+
+    def _look_for_work(self) -> None:
+        self._may_find_work.set()
+        self._wake.set()
+
+    def _doubt(self) -> None:
+        self._is_doubtful.set()
+        self._wake.set()
+
+    def _run(self, thread: Callable[[], None]) -> None:
+        try:
+            thread()
+        except Exception as error:
+            logger.exception("a transport thread died")
+            self._inbox.fail(error)
+
+    def _run_exchange(self) -> None:
+        """The exchange thread. It ends when the engine closes."""
+        turn = self._open
+        while not self._closing.is_set():
+            try:
+                turn()
+                turn = self._turn
+            except redis.RedisError as error:
+                logger.warning("Redis is away: %s", error)
+                self._is_doubtful.set()
+                self._closing.wait(RETRY_SECONDS)
+        self._hand_over()
+
+    def _open(self) -> None:
+        self._exchange.release_former_life()
+        self._is_doubtful.clear()
+
+    def _turn(self) -> None:
+        self._wake.wait(timeout=self._seconds_to_wait())
+        self._wake.clear()
+        self._send()
+        if self._is_doubtful.is_set():
+            self._is_doubtful.clear()
+            self._check_all()
+        if time.monotonic() >= self._next_renewal:
+            self._inbox.put(self._exchange.renew())
+            self._next_renewal = time.monotonic() + RENEW_SECONDS
+        self._pull()
+
+    def _seconds_to_wait(self) -> float:
+        until_renewal = max(0.0, self._next_renewal - time.monotonic())
+        return min(POLL_SECONDS, until_renewal)
+
+    def _check_all(self) -> None:
+        try:
+            self._inbox.put(self._exchange.verify())
+        except redis.RedisError:
+            self._is_doubtful.set()
+            raise
+
+    def _send(self) -> None:
+        self._exchange.add(_drain(self._outbox))
+        self._inbox.put(self._exchange.send())
+
+    def _pull(self) -> None:
+        if not self._may_find_work.is_set() and time.monotonic() < self._next_poll:
+            return
+        self._may_find_work.clear()
+        self._next_poll = time.monotonic() + POLL_SECONDS
+        self._inbox.put(self._exchange.pull(self._inbox.wanted()))
+
+    def _hand_over(self) -> None:
+        try:
+            self._send()
+            self._exchange.give_back()
+        except redis.RedisError as error:
+            logger.warning("Redis is away at the end, leases will expire: %s", error)
+
+
+def _drain(outbox: collections.deque[tuple[str, wire.Event]]) -> list[tuple[str, wire.Event]]:
+    return [outbox.popleft() for _ in range(len(outbox))]

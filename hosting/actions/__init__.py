@@ -1,0 +1,1 @@
+"""What can be done. Only actions write rows and open transactions."""

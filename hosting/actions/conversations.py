@@ -1,0 +1,121 @@
+"""Finds and changes a person's conversations. Another person's are not found."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.db import transaction
+
+from accounts.models import User
+from hosting.actions.generations import cancel_generation
+from hosting.actions.hints import hint
+from hosting.actions.refusals import Refusal, not_found
+from hosting.models import Conversation, Generation, HostedModel, Message
+
+MAX_TITLE_CHARACTERS = 200
+
+
+def get_conversation(user: User, conversation_id: uuid.UUID) -> Conversation:
+    found = Conversation.objects.of(user.pk).with_is_generating().filter(pk=conversation_id).first()
+    if found is None:
+        raise not_found("conversation")
+    return found
+
+
+def get_message(user: User, message_id: uuid.UUID) -> Message:
+    owned = Message.objects.filter(conversation__owner=user).select_related("conversation")
+    found = owned.filter(pk=message_id).first()
+    if found is None:
+        raise not_found("message")
+    return found
+
+
+def get_generation(user: User, generation_id: uuid.UUID) -> Generation:
+    found = Generation.objects.of(user.pk).filter(pk=generation_id).first()
+    if found is None:
+        raise not_found("generation")
+    return found
+
+
+def messages_of(conversation: Conversation) -> list[Message]:
+    """All branches, oldest first, with their generations."""
+    return list(conversation.messages.select_related("generation"))
+
+
+def branch_to(leaf: Message) -> list[Message]:
+    """From the root to `leaf`."""
+    rows = {row.pk: row for row in Message.objects.filter(conversation=leaf.conversation_id)}
+    branch: list[Message] = []
+    current = rows.get(leaf.pk)
+    while current is not None:
+        branch.append(current)
+        current = rows.get(current.parent_id) if current.parent_id else None
+    return branch[::-1]
+
+
+def update_conversation(conversation: Conversation, changes: dict[str, Any]) -> None:
+    """`changes` may hold title, is_pinned, system_prompt, model and active_leaf."""
+    fields = _checked_changes(conversation, changes)
+    with transaction.atomic():
+        for name, value in fields.items():
+            setattr(conversation, name, value)
+        conversation.save(update_fields=list(fields))
+        transaction.on_commit(
+            lambda: hint(person_id=conversation.owner_id, conversation_id=conversation.pk)
+        )
+
+
+def delete_conversation(conversation: Conversation) -> None:
+    """For good, with all messages. What is running for it is stopped."""
+    conversation_id, person_id = conversation.pk, conversation.owner_id
+    with transaction.atomic():
+        for generation in Generation.objects.open().filter(conversation=conversation):
+            cancel_generation(generation)
+        conversation.delete()
+        transaction.on_commit(lambda: hint(person_id=person_id, conversation_id=conversation_id))
+
+
+def get_servable_model(name: str) -> HostedModel:
+    """The model of that name; without a name the default one. Raises Refusal."""
+    servable = HostedModel.objects.servable()
+    if not name:
+        default = servable.first()  # the default one is first
+        if default is None:
+            raise Refusal("model_not_found", "No model is ready yet.", field="model", status=404)
+        return default
+    found = servable.filter(name=name).first()
+    if found is None:
+        raise Refusal("model_not_found", f"There is no model {name!r}.", field="model", status=404)
+    return found
+
+
+def _checked_changes(conversation: Conversation, changes: dict[str, Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if "title" in changes:
+        fields |= {"title": _title(changes["title"]), "is_title_set_by_person": True}
+    if "is_pinned" in changes:
+        fields["is_pinned"] = changes["is_pinned"]
+    if "system_prompt" in changes:
+        fields["system_prompt"] = changes["system_prompt"]
+    if "model" in changes:
+        fields["model_name"] = get_servable_model(changes["model"]).name
+    if "active_leaf" in changes:
+        fields["active_leaf"] = _own_message(conversation, changes["active_leaf"])
+    return fields
+
+
+def _title(text: str) -> str:
+    title = " ".join(text.split())
+    if not title or len(title) > MAX_TITLE_CHARACTERS:
+        raise Refusal(
+            "invalid_value", f"A title has 1 to {MAX_TITLE_CHARACTERS} characters.", field="title"
+        )
+    return title
+
+
+def _own_message(conversation: Conversation, message_id: uuid.UUID) -> Message:
+    found = conversation.messages.filter(pk=message_id).first()
+    if found is None:
+        raise Refusal("invalid_value", "The conversation has no such message.", field="active_leaf")
+    return found

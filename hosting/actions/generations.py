@@ -1,0 +1,258 @@
+"""Starts, cancels and settles generations. Rows first: the database is the truth, Redis may go."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+import time
+import uuid
+from functools import partial
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.ledger import record_usage
+from accounts.models import ApiKey, UsageRecord, User
+from engine import wire
+from hosting.actions.background import enqueue
+from hosting.actions.hints import hint
+from hosting.actions.outcome import Outcome, cancelled_before_start, fold
+from hosting.actions.titles import clean_title
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import Conversation, Generation, HostedModel, Message
+
+_PRIORITIES = {
+    Generation.Kind.CHAT: wire.Priority.INTERACTIVE,
+    Generation.Kind.API: wire.Priority.API,
+    Generation.Kind.TITLE: wire.Priority.BATCH,
+}
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingChoice:
+    """What the caller chose. None: the model's default; a seed is drawn where none is given."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    top_logprobs: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Everything that a new generation needs to know. Messages are OpenAI's, as on the wire."""
+
+    user: User
+    kind: Generation.Kind
+    model: HostedModel
+    messages: tuple[dict[str, Any], ...]
+    sampling: SamplingChoice = dataclasses.field(default_factory=SamplingChoice)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()
+    template_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    api_key: ApiKey | None = None
+    client: str = ""
+    conversation: Conversation | None = None
+    message: Message | None = None
+
+
+def start_generation(order: Order) -> Generation:
+    """Commit the row, then submit it. With Redis away it waits for `reconcile`."""
+    generation = Generation(
+        user=order.user,
+        kind=order.kind,
+        model_name=order.model.name,
+        tenant=f"user:{order.user.pk}",
+        priority=_PRIORITIES[order.kind],
+        api_key=order.api_key,
+        client=order.client[:100],
+        conversation=order.conversation,
+        message=order.message,
+    )
+    command = _command(generation, order)
+    generation.request = wire.encode(command)
+    with transaction.atomic():
+        generation.save(force_insert=True)
+        transaction.on_commit(partial(submit, command))
+    return generation
+
+
+def cancel_generation(generation: Generation) -> None:
+    """Ask for its end. The terminal event settles it; with Redis away `reconcile` asks again."""
+    with transaction.atomic():
+        open_row = Generation.objects.open().filter(pk=generation.pk)
+        if open_row.update(is_cancel_requested=True):
+            transaction.on_commit(partial(_send_cancel, str(generation.pk)))
+
+
+def settle_generation(request_id: str) -> bool:
+    """Store the answer and the ledger line of a request that ended. False: nothing was left to do.
+
+    Duplicate and simultaneous calls settle once. Raises EngineUnavailable.
+    """
+    outcome = fold([event for _, event in get_client().read_events(request_id)])
+    if outcome is None:
+        return False
+    return close_generation(uuid.UUID(request_id), outcome)
+
+
+def close_generation(generation_id: uuid.UUID, outcome: Outcome) -> bool:
+    """One transaction: row, message, ledger. The conditional UPDATE lets one caller in."""
+    with transaction.atomic():
+        open_row = Generation.objects.open().filter(pk=generation_id)
+        if not open_row.update(**_closing_fields(outcome)):
+            return False
+        generation = Generation.objects.select_related("conversation").get(pk=generation_id)
+        _store_answer(generation, outcome)
+        record_usage(_usage_record(generation, outcome))
+        transaction.on_commit(partial(_announce_end, generation))
+    return True
+
+
+def close_cancelled(generation: Generation) -> bool:
+    """End what Redis does not know and nobody wants any more."""
+    return close_generation(generation.pk, cancelled_before_start())
+
+
+def submit(command: wire.Generate) -> None:
+    try:
+        get_client().submit(command)
+    except EngineUnavailable:
+        logger.warning("submission put off", extra={"request_id": command.request_id})
+
+
+def _send_cancel(request_id: str) -> None:
+    try:
+        get_client().cancel(request_id)
+    except EngineUnavailable:
+        logger.warning("cancel put off", extra={"request_id": request_id})
+
+
+def _command(generation: Generation, order: Order) -> wire.Generate:
+    return wire.Generate(
+        request_id=str(generation.pk),
+        model=order.model.name,
+        tenant=generation.tenant,
+        priority=wire.Priority(generation.priority),
+        submitted_at=time.time(),
+        sampling=_sampling(order.model, order.sampling),
+        messages=order.messages,
+        tools=order.tools,
+        template_options=order.template_options,
+        max_tokens=order.max_tokens or order.model.default_max_tokens,
+        stop=order.stop,
+    )
+
+
+def _sampling(model: HostedModel, choice: SamplingChoice) -> wire.Sampling:
+    """The caller's value, else the model's, else the wire's own default."""
+    chosen = {
+        name: value
+        for name in ("temperature", "top_p", "top_k", "min_p")
+        for value in (_first(getattr(choice, name), getattr(model, f"default_{name}")),)
+        if value is not None
+    }
+    return wire.Sampling(
+        seed=secrets.randbits(32) if choice.seed is None else choice.seed,
+        presence_penalty=choice.presence_penalty,
+        frequency_penalty=choice.frequency_penalty,
+        repetition_penalty=choice.repetition_penalty,
+        logit_bias=choice.logit_bias,
+        top_logprobs=choice.top_logprobs,
+        **chosen,
+    )
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _closing_fields(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "state": outcome.state,
+        "request": "",
+        "finish_reason": outcome.finish_reason,
+        "error_code": outcome.error_code,
+        "error_detail": outcome.error_detail,
+        "prompt_tokens": outcome.usage.prompt_tokens,
+        "cached_tokens": outcome.usage.cached_tokens,
+        "completion_tokens": outcome.usage.completion_tokens,
+        "reasoning_tokens": outcome.usage.reasoning_tokens,
+        "queued_seconds": outcome.timings.queued_seconds,
+        "ttft_seconds": outcome.timings.ttft_seconds,
+        "decode_seconds": outcome.timings.decode_seconds,
+        "finished_at": timezone.now(),
+    }
+
+
+def _store_answer(generation: Generation, outcome: Outcome) -> None:
+    if generation.kind == Generation.Kind.TITLE:
+        _store_title(generation, outcome)
+    if generation.message_id is None:
+        return
+    Message.objects.filter(pk=generation.message_id).update(
+        content=_storable(outcome.answer.content),
+        reasoning=_storable(outcome.answer.reasoning),
+        tool_calls=outcome.answer.tool_calls,
+    )
+    Conversation.objects.filter(pk=generation.conversation_id).update(updated_at=timezone.now())
+
+
+def _store_title(generation: Generation, outcome: Outcome) -> None:
+    """A title that the person gave meanwhile stays."""
+    title = clean_title(_storable(outcome.answer.content))
+    if title:
+        Conversation.objects.filter(
+            pk=generation.conversation_id, is_title_set_by_person=False
+        ).update(title=title)
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL stores no NUL, and a model may emit one."""
+    return text.replace("\x00", "")
+
+
+def _usage_record(generation: Generation, outcome: Outcome) -> UsageRecord:
+    assert generation.finished_at is not None
+    return UsageRecord(
+        generation_id=generation.pk,
+        user_id=generation.user_id,
+        api_key_id=generation.api_key_id,
+        client=generation.client,
+        model_name=generation.model_name,
+        prompt_tokens=generation.prompt_tokens,
+        cached_tokens=generation.cached_tokens,
+        completion_tokens=generation.completion_tokens,
+        reasoning_tokens=generation.reasoning_tokens,
+        queued_seconds=generation.queued_seconds,
+        ttft_seconds=generation.ttft_seconds,
+        duration_seconds=(generation.finished_at - generation.created_at).total_seconds(),
+        end=outcome.end,
+        error_code=generation.error_code,
+        created_at=generation.finished_at,
+    )
+
+
+def _announce_end(generation: Generation) -> None:
+    conversation = generation.conversation
+    if conversation is None:
+        return
+    hint(person_id=generation.user_id, conversation_id=conversation.pk)
+    is_first_answer = (
+        generation.kind == Generation.Kind.CHAT
+        and generation.state == Generation.State.DONE
+        and not conversation.title
+    )
+    if is_first_answer:
+        enqueue("write_title", str(conversation.pk))

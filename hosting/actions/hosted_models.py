@@ -1,0 +1,197 @@
+"""Changes to the registry of models, and telling the engines of it."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from engine import wire
+from hosting.actions.background import enqueue
+from hosting.actions.model_folder import FolderDescription, NotAModelFolder, describe_folder
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import HostedModel
+
+DEMO_MODEL_NAME = "hearth-demo"
+_REPO_ID = re.compile(r"\A[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+logger = logging.getLogger(__name__)
+
+
+class ModelRefused(Exception):
+    """This model cannot be registered."""
+
+
+def add_model(source: str, *, name: str = "", is_default: bool = False) -> HostedModel:
+    """Register a local folder, or a Hugging Face id that is then fetched. Raises ModelRefused.
+
+    A folder is looked for first. The same name again points the registration to the new source.
+    """
+    try:
+        return _add_folder(describe_folder(Path(source)), name=name, is_default=is_default)
+    except NotAModelFolder as error:
+        if Path(source).expanduser().exists() or not _REPO_ID.match(source):
+            raise ModelRefused(str(error)) from error
+    return _add_repository(source, name=name, is_default=is_default)
+
+
+def ensure_demo_model() -> HostedModel | None:
+    """Register the built-in model of a fresh installation; None where its weights are not there."""
+    try:
+        description = describe_folder(Path(settings.DEMO_MODEL_DIR))
+    except NotAModelFolder as error:
+        logger.warning("demo model absent: %s", error)
+        return None
+    known = HostedModel.objects.filter(name=DEMO_MODEL_NAME).first()
+    if known is not None and known.path == description.path:
+        return known
+    is_default = not HostedModel.objects.filter(is_default=True).exists()
+    return _add_folder(
+        description, name=DEMO_MODEL_NAME, display_name="Hearth demo", is_default=is_default
+    )
+
+
+def default_model_name() -> str:
+    """What an example names: the default model, else any that can be served, else the demo."""
+    names = HostedModel.objects.servable().values_list("name", flat=True)
+    return names.order_by("-is_default", "name").first() or DEMO_MODEL_NAME
+
+
+def make_default(model: HostedModel) -> None:
+    """At most one model is the default: the database holds it."""
+    with transaction.atomic():
+        HostedModel.objects.filter(is_default=True).exclude(pk=model.pk).update(is_default=False)
+        HostedModel.objects.filter(pk=model.pk).update(is_default=True)
+    model.is_default = True
+
+
+def remove_model(model: HostedModel) -> None:
+    """Forget the registration; the weights on disk stay."""
+    with transaction.atomic():
+        model.delete()
+        transaction.on_commit(publish_models)
+
+
+def publish_models() -> None:
+    """Tell the engines what to serve. With Redis away the ledger consumer does it later."""
+    specs = tuple(spec_of(model) for model in HostedModel.objects.servable())
+    try:
+        get_client().publish_models(specs)
+    except EngineUnavailable:
+        logger.warning("models not published: Redis is away")
+
+
+def spec_of(model: HostedModel) -> wire.ModelSpec:
+    return wire.ModelSpec(
+        name=model.name,
+        path=model.path,
+        context_limit_tokens=model.context_limit_tokens,
+        max_rows=model.max_rows,
+        max_queue=model.max_queue,
+        is_pinned=model.is_pinned,
+        idle_unload_seconds=model.idle_unload_seconds,
+        stall_ms=model.stall_ms,
+        decode_share=model.decode_share,
+    )
+
+
+def mark_fetched(model: HostedModel, folder: Path) -> None:
+    """The weights are here: describe them and serve them. Raises NotAModelFolder."""
+    fields = _fields_of(describe_folder(folder))
+    with transaction.atomic():
+        HostedModel.objects.filter(pk=model.pk).update(
+            **fields, state=HostedModel.State.READY, detail="", fetch_fraction=1.0
+        )
+        transaction.on_commit(publish_models)
+
+
+def mark_fetch_failed(model: HostedModel, reason: str) -> None:
+    HostedModel.objects.filter(pk=model.pk).update(state=HostedModel.State.FAILED, detail=reason)
+
+
+def note_fetch_progress(model: HostedModel, fraction: float) -> None:
+    HostedModel.objects.filter(pk=model.pk).update(fetch_fraction=fraction)
+
+
+def fetch_again(model: HostedModel) -> None:
+    """Start over what failed. Only for models that come from Hugging Face."""
+    with transaction.atomic():
+        HostedModel.objects.filter(pk=model.pk).update(
+            state=HostedModel.State.FETCHING, detail="", fetch_fraction=0
+        )
+        transaction.on_commit(lambda: _enqueue_fetch(model))
+
+
+def _add_folder(
+    description: FolderDescription, *, name: str, display_name: str = "", is_default: bool
+) -> HostedModel:
+    name = name or _name_from(Path(description.path).name)
+    return _register(
+        name,
+        is_default=is_default,
+        display_name=display_name or name,
+        source=HostedModel.Source.LOCAL,
+        state=HostedModel.State.READY,
+        detail="",
+        fetch_fraction=1.0,
+        **_fields_of(description),
+    )
+
+
+def _add_repository(repo_id: str, *, name: str, is_default: bool) -> HostedModel:
+    name = name or _name_from(repo_id.split("/")[1])
+    with transaction.atomic():
+        model = _register(
+            name,
+            is_default=is_default,
+            display_name=name,
+            source=HostedModel.Source.HUGGING_FACE,
+            repo_id=repo_id,
+            state=HostedModel.State.FETCHING,
+            detail="",
+            fetch_fraction=0.0,
+        )
+        transaction.on_commit(lambda: _enqueue_fetch(model))
+    return model
+
+
+def _register(name: str, *, is_default: bool, **fields: Any) -> HostedModel:
+    with transaction.atomic():
+        model = HostedModel.objects.filter(name=name).first() or HostedModel(name=name)
+        for field, value in fields.items():
+            setattr(model, field, value)
+        try:
+            model.full_clean()
+        except ValidationError as error:
+            raise ModelRefused("; ".join(error.messages)) from error
+        model.save()
+        if is_default:
+            make_default(model)
+        transaction.on_commit(publish_models)
+    return model
+
+
+def _enqueue_fetch(model: HostedModel) -> None:
+    if not enqueue("fetch_model", model.pk):
+        mark_fetch_failed(model, "Redis was away when the download was to start. Try again.")
+
+
+def _fields_of(description: FolderDescription) -> dict[str, Any]:
+    return {
+        "path": description.path,
+        "weight_bytes": description.weight_bytes,
+        "context_limit_tokens": description.context_limit_tokens,
+        "supports_thinking": description.supports_thinking,
+        "supports_tools": description.supports_tools,
+        **{f"default_{name}": value for name, value in description.sampling.items()},
+    }
+
+
+def _name_from(text: str) -> str:
+    return _NOT_IN_NAMES.sub("-", text).strip("-._").lower() or "model"

@@ -1,0 +1,78 @@
+"""Reads what a model folder says of itself. It loads nothing and knows no rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+_TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
+
+
+class NotAModelFolder(Exception):
+    """This folder does not hold an MLX model."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FolderDescription:
+    """`sampling`: those of temperature, top_p, top_k and min_p that the authors advise."""
+
+    path: str
+    weight_bytes: int
+    context_limit_tokens: int | None
+    supports_thinking: bool
+    supports_tools: bool
+    sampling: dict[str, float]
+
+
+def describe_folder(path: Path) -> FolderDescription:
+    """Raises NotAModelFolder, whose message says what is missing."""
+    path = path.expanduser().resolve()
+    if not path.is_dir():
+        raise NotAModelFolder(f"{path} is not a folder")
+    config = _read_json(path / "config.json")
+    if not config:
+        raise NotAModelFolder(f"{path} has no readable config.json")
+    weights = list(path.glob("*.safetensors"))
+    if not weights:
+        raise NotAModelFolder(f"{path} has no *.safetensors weights")
+    template = _chat_template(path)
+    return FolderDescription(
+        path=str(path),
+        weight_bytes=sum(file.stat().st_size for file in weights),
+        context_limit_tokens=_context_limit(config),
+        supports_thinking="<think>" in template or "enable_thinking" in template,
+        supports_tools="tools" in template,
+        sampling=_sampling(_read_json(path / "generation_config.json")),
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _chat_template(path: Path) -> str:
+    texts = (path / name for name in _TEMPLATE_FILES)
+    return "\n".join(text.read_text(encoding="utf-8") for text in texts if text.is_file())
+
+
+def _context_limit(config: dict[str, Any]) -> int | None:
+    """Models that also see or hear keep their text part one level down."""
+    inner = config.get("text_config")
+    for part in (config, inner if isinstance(inner, dict) else {}):
+        limit = part.get("max_position_embeddings")
+        if isinstance(limit, int) and limit > 0:
+            return limit
+    return None
+
+
+def _sampling(config: dict[str, Any]) -> dict[str, float]:
+    if config.get("do_sample") is False:
+        return {"temperature": 0.0}
+    names = ("temperature", "top_p", "top_k", "min_p")
+    return {name: config[name] for name in names if isinstance(config.get(name), (int, float))}

@@ -1,0 +1,46 @@
+"""Brings Redis in line with the rows after Redis or an engine was lost. Runs every 2 s."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+
+from django.utils import timezone
+
+from engine import wire
+from hosting.actions.generations import close_cancelled, submit
+from hosting.actions.hosted_models import publish_models
+from hosting.engine_client import get_client
+from hosting.models import Generation
+
+# A row this young may still be on its way from its transaction to Redis
+_GRACE = datetime.timedelta(seconds=5)
+
+logger = logging.getLogger(__name__)
+
+
+def reconcile() -> None:
+    """Raises EngineUnavailable while Redis is away."""
+    client = get_client()
+    if not client.models_published():
+        publish_models()
+    _note_running()
+    for generation in Generation.objects.open().filter(created_at__lt=timezone.now() - _GRACE):
+        if not client.has_request(str(generation.pk)):
+            _restore(generation)
+        elif generation.is_cancel_requested:
+            client.cancel(str(generation.pk))
+
+
+def _note_running() -> None:
+    rows = {row.request_id for status in get_client().engines() for row in status.rows}
+    queued = Generation.objects.filter(pk__in=rows, state=Generation.State.QUEUED)
+    queued.update(state=Generation.State.RUNNING)
+
+
+def _restore(generation: Generation) -> None:
+    if generation.is_cancel_requested:
+        close_cancelled(generation)
+        return
+    logger.warning("submitted again: Redis did not know it", extra={"request_id": generation.pk})
+    submit(wire.decode(generation.request))

@@ -1,0 +1,182 @@
+"""One turn of a conversation: a person's message and the generation that answers it."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from accounts.models import User
+from hosting.actions.conversations import branch_to, get_conversation, get_servable_model
+from hosting.actions.generations import Order, SamplingChoice, start_generation
+from hosting.actions.hints import hint
+from hosting.actions.refusals import Refusal
+from hosting.actions.titles import MAX_TOKENS, title_prompt
+from hosting.models import Conversation, Generation, HostedModel, Message
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOptions:
+    sampling: SamplingChoice = dataclasses.field(default_factory=SamplingChoice)
+    max_tokens: int | None = None
+    enable_thinking: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NewTurn:
+    """`conversation` None starts one; `parent` None is its root; model "" keeps the one in use."""
+
+    content: str
+    conversation: uuid.UUID | None = None
+    parent: uuid.UUID | None = None
+    model: str = ""
+    system_prompt: str | None = None
+    options: TurnOptions = dataclasses.field(default_factory=TurnOptions)
+    client: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    conversation: Conversation
+    user_message: Message
+    answer: Message
+
+
+def send_message(user: User, new: NewTurn) -> Turn:
+    """Store the message and an empty answer, and start the generation that fills it."""
+    with transaction.atomic():
+        conversation = _conversation_for(user, new)
+        parent = _parent_in(conversation, new.parent)
+        model = get_servable_model(new.model or _still_servable(conversation.model_name))
+        user_message = Message.objects.create(
+            conversation=conversation, parent=parent, role=Message.Role.USER, content=new.content
+        )
+        answer = _start_answer(user_message, model=model, options=new.options, client=new.client)
+    return Turn(conversation=conversation, user_message=user_message, answer=answer)
+
+
+def regenerate(answer: Message, *, model_name: str, options: TurnOptions, client: str) -> Message:
+    """Another version of `answer`, as its sibling."""
+    if answer.role != Message.Role.ASSISTANT or answer.parent is None:
+        raise Refusal("invalid_value", "Only answers can be regenerated.", field="message")
+    conversation = answer.conversation
+    model = get_servable_model(model_name or _still_servable(conversation.model_name))
+    with transaction.atomic():
+        return _start_answer(answer.parent, model=model, options=options, client=client)
+
+
+def start_title(conversation_id: uuid.UUID) -> Generation | None:
+    """Ask for a title, after the first answer. None where it has one or nothing was answered."""
+    conversation = Conversation.objects.filter(pk=conversation_id, title="").first()
+    answer = conversation and _first_answer(conversation)
+    if conversation is None or answer is None or answer.parent is None:
+        return None
+    model = HostedModel.objects.servable().filter(name=answer.generation.model_name).first()
+    if model is None:
+        return None
+    return start_generation(
+        Order(
+            user=conversation.owner,
+            kind=Generation.Kind.TITLE,
+            model=model,
+            messages=title_prompt(question=answer.parent.content, answer=answer.content),
+            sampling=SamplingChoice(temperature=0.0),
+            max_tokens=MAX_TOKENS,
+            template_options={"enable_thinking": False},
+            conversation=conversation,
+        )
+    )
+
+
+def _first_answer(conversation: Conversation) -> Message | None:
+    answered = conversation.messages.filter(
+        role=Message.Role.ASSISTANT, generation__state=Generation.State.DONE
+    )
+    return answered.exclude(content="").select_related("parent", "generation").first()
+
+
+def _conversation_for(user: User, new: NewTurn) -> Conversation:
+    if new.conversation is not None:
+        return get_conversation(user, new.conversation)
+    return Conversation.objects.create(owner=user, system_prompt=new.system_prompt or "")
+
+
+def _parent_in(conversation: Conversation, parent_id: uuid.UUID | None) -> Message | None:
+    if parent_id is None:
+        return None
+    parent = conversation.messages.filter(pk=parent_id).select_related("generation").first()
+    if parent is None or parent.role != Message.Role.ASSISTANT:
+        raise Refusal(
+            "invalid_value", "The parent must be an answer of this conversation.", field="parent"
+        )
+    generation = getattr(parent, "generation", None)
+    if generation is not None and generation.is_open:
+        raise Refusal(
+            "still_generating", "The answer before is not finished yet.", field="parent", status=409
+        )
+    return parent
+
+
+def _still_servable(name: str) -> str:
+    """A conversation whose model is gone goes on with the default one."""
+    return name if HostedModel.objects.servable().filter(name=name).exists() else ""
+
+
+def _start_answer(
+    question: Message, *, model: HostedModel, options: TurnOptions, client: str
+) -> Message:
+    conversation = question.conversation
+    answer = Message.objects.create(
+        conversation=conversation, parent=question, role=Message.Role.ASSISTANT
+    )
+    conversation.active_leaf = answer
+    conversation.model_name = model.name
+    conversation.updated_at = timezone.now()
+    conversation.save(update_fields=["active_leaf", "model_name", "updated_at"])
+    answer.generation = start_generation(
+        Order(
+            user=conversation.owner,
+            kind=Generation.Kind.CHAT,
+            model=model,
+            messages=_prompt(conversation, branch_to(question)),
+            sampling=options.sampling,
+            max_tokens=options.max_tokens,
+            template_options=_template_options(options),
+            client=client,
+            conversation=conversation,
+            message=answer,
+        )
+    )
+    transaction.on_commit(
+        lambda: hint(person_id=conversation.owner_id, conversation_id=conversation.pk)
+    )
+    return answer
+
+
+def _template_options(options: TurnOptions) -> dict[str, Any]:
+    if options.enable_thinking is None:
+        return {}
+    return {"enable_thinking": options.enable_thinking}
+
+
+def _prompt(conversation: Conversation, branch: list[Message]) -> tuple[dict[str, Any], ...]:
+    """The system prompt and the branch. Answers that never came are left out."""
+    system = conversation.system_prompt.strip()
+    turns = [turn for message in branch if (turn := _wire_message(message))]
+    return ({"role": "system", "content": system}, *turns) if system else tuple(turns)
+
+
+def _wire_message(message: Message) -> dict[str, Any] | None:
+    if message.role == Message.Role.USER:
+        return {"role": "user", "content": message.content}
+    if not (message.content or message.tool_calls):
+        return None
+    turn: dict[str, Any] = {"role": "assistant", "content": message.content}
+    if message.reasoning:
+        turn["reasoning_content"] = message.reasoning
+    if message.tool_calls:
+        turn["tool_calls"] = message.tool_calls
+    return turn

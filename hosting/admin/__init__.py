@@ -1,0 +1,8 @@
+"""The service in the administration: models, generations, the live page.
+
+Conversations are not registered: administrators do not read them.
+"""
+
+from hosting.admin import generations, hosted_models
+
+__all__ = ["generations", "hosted_models"]

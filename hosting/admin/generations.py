@@ -1,0 +1,97 @@
+"""Generations in the administration: who, what for, how it went. Never what was said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.decorators import display
+
+from accounts.admin.confirmation import ask_first
+from accounts.admin.usage import ReadOnlyAdmin
+from hosting.admin.stopping import STOP_PERMISSION, stop_generations
+from hosting.models import Generation, HostedModel
+
+_STATE_COLOURS = {
+    Generation.State.QUEUED.label: "info",
+    Generation.State.RUNNING.label: "warning",
+    Generation.State.DONE.label: "success",
+    Generation.State.FAILED.label: "danger",
+}
+
+
+class ModelFilter(admin.SimpleListFilter):
+    """By registered model: the names come from the registry, not from a walk over all rows."""
+
+    title = "model"
+    parameter_name = "model_name"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(name, name) for name in HostedModel.objects.values_list("name", flat=True)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return queryset.filter(model_name=self.value()) if self.value() else queryset
+
+
+@admin.register(Generation)
+class GenerationAdmin(ReadOnlyAdmin):
+    list_display = ["created_at", "state_label", "user", "api_key", "client", "kind", "model_name"]
+    list_display += ["prompt", "completion_tokens", "first_token", "error_code"]
+    list_filter = ["state", "kind", ModelFilter, "created_at"]
+    list_select_related = ["user", "api_key"]
+    search_fields = ["id", "user__email", "user__name", "api_key__prefix", "client"]
+    actions = ["stop"]
+    fieldsets = [
+        (None, {"fields": ["id", "state", "kind", "user", "api_key", "client", "model_name"]}),
+        ("How it ended", {"fields": ["finish_reason", "error_code", "error_detail"]}),
+        (
+            "Tokens",
+            {
+                "fields": [
+                    ("prompt_tokens", "cached_tokens"),
+                    ("completion_tokens", "reasoning_tokens"),
+                ]
+            },
+        ),
+        ("Seconds", {"fields": [("queued_seconds", "ttft_seconds", "decode_seconds")]}),
+        ("Queue", {"fields": [("tenant", "priority")]}),
+        ("Dates", {"fields": [("created_at", "finished_at")]}),
+    ]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("request")
+
+    def has_stop_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(STOP_PERMISSION)
+
+    @display(description="State", label=_STATE_COLOURS)
+    def state_label(self, generation: Generation) -> str:
+        return generation.get_state_display()
+
+    @admin.display(description="Prompt (cached)", ordering="prompt_tokens")
+    def prompt(self, generation: Generation) -> str:
+        return f"{generation.prompt_tokens} ({generation.cached_tokens})"
+
+    @admin.display(description="First token", ordering="ttft_seconds")
+    def first_token(self, generation: Generation) -> str | None:
+        seconds = generation.ttft_seconds
+        return None if seconds is None else f"{seconds:.2f} s"
+
+    @admin.action(description="Stop", permissions=["stop"])
+    def stop(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        page = ask_first(
+            self,
+            request,
+            queryset,
+            action="stop",
+            question="Stop these generations?",
+            consequence="Those still waiting or running end now. What was written so far is kept.",
+            button="Stop",
+        )
+        if page is not None:
+            return page
+        num_stopped = stop_generations(request, queryset)
+        self.message_user(request, f"Stopped: {num_stopped}.", messages.SUCCESS)
+        return None

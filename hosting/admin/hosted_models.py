@@ -1,0 +1,197 @@
+"""The registry of models in the administration: settings, add, load, unload, make default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.defaultfilters import filesizeformat
+from django.template.response import TemplateResponse
+from unfold.admin import ModelAdmin
+from unfold.decorators import action, display
+
+from accounts.admin.confirmation import ask_first
+from hosting.actions import hosted_models
+from hosting.admin.new_model_form import NewModelForm
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import HostedModel
+
+Change = Callable[[HostedModel], None]
+
+
+@admin.register(HostedModel)
+class HostedModelAdmin(ModelAdmin):
+    list_display = ["name", "display_name", "state_label", "is_default", "is_enabled"]
+    list_display += ["size", "context_limit_tokens", "source"]
+    list_filter = ["state", "source", "is_enabled"]
+    search_fields = ["name", "display_name", "repo_id"]
+    readonly_fields = ["name", "state", "detail", "fetch_fraction", "is_default", "size"]
+    readonly_fields += ["path", "source", "repo_id", "created_at"]
+    actions = ["load", "unload", "set_default", "fetch_again"]
+    actions_detail = ["load_this", "unload_this", "set_default_this"]
+    fieldsets = [
+        (None, {"fields": ["name", "display_name", ("is_enabled", "is_default"), "state"]}),
+        ("Weights", {"fields": ["path", ("source", "repo_id"), "size", "detail"]}),
+        (
+            "What it can do",
+            {"fields": ["context_limit_tokens", ("supports_thinking", "supports_tools")]},
+        ),
+        (
+            "Sampling, where a request says nothing",
+            {
+                "fields": [
+                    ("default_temperature", "default_top_p"),
+                    ("default_top_k", "default_min_p"),
+                    "default_max_tokens",
+                ]
+            },
+        ),
+        (
+            "Scheduling",
+            {
+                "fields": [
+                    ("max_rows", "max_queue"),
+                    ("is_pinned", "idle_unload_seconds"),
+                    ("stall_ms", "decode_share"),
+                ]
+            },
+        ),
+    ]
+
+    @display(description="State", label={"ready": "success", "failed": "danger"})
+    def state_label(self, model: HostedModel) -> str:
+        if model.state == HostedModel.State.FETCHING:
+            return f"fetching {model.fetch_fraction:.0%}"
+        return model.state
+
+    @admin.display(description="Size", ordering="weight_bytes")
+    def size(self, model: HostedModel) -> str:
+        return filesizeformat(model.weight_bytes)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """A folder or a Hugging Face id is all that is asked; the rest is read from the model."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        form = NewModelForm(request.POST or None)
+        if request.method == "POST" and form.is_valid() and (model := form.add_model()):
+            self.log_addition(request, model, "Added.")
+            self.message_user(request, f"{model.name} is registered.", messages.SUCCESS)
+            return redirect("admin:hosting_hostedmodel_change", model.pk)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Add a model",
+            "form": form,
+        }
+        return TemplateResponse(request, "admin/hosting/add_model.html", context)
+
+    def save_model(self, request: HttpRequest, obj: HostedModel, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        transaction.on_commit(hosted_models.publish_models)
+
+    def delete_model(self, request: HttpRequest, obj: HostedModel) -> None:
+        hosted_models.remove_model(obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for model in queryset:
+            hosted_models.remove_model(model)
+
+    @admin.action(description="Load", permissions=["change"])
+    def load(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "load",
+            question="Load these models?",
+            consequence="An idle model makes room where the memory is short.",
+            change=lambda model: get_client().load_model(model.name),
+        )
+
+    @admin.action(description="Unload", permissions=["change"])
+    def unload(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "unload",
+            question="Unload these models?",
+            consequence="Running answers end first. The next request loads the model again.",
+            change=lambda model: get_client().unload_model(model.name),
+        )
+
+    @admin.action(description="Make default", permissions=["change"])
+    def set_default(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        if len(queryset) != 1:
+            self.message_user(request, "There is one default: choose one model.", messages.ERROR)
+            return None
+        return self._ask_and_do(
+            request,
+            queryset,
+            "set_default",
+            question="Make this the default model?",
+            consequence="New conversations use it unless their owner chooses another.",
+            change=hosted_models.make_default,
+        )
+
+    @admin.action(description="Fetch again", permissions=["change"])
+    def fetch_again(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset.filter(source=HostedModel.Source.HUGGING_FACE),
+            "fetch_again",
+            question="Fetch these models again?",
+            consequence="They come from Hugging Face and cannot be used until they are here.",
+            change=hosted_models.fetch_again,
+        )
+
+    @action(description="Load", url_path="load", permissions=["change"], icon="play_arrow")
+    def load_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
+        return self.load(request, self.get_queryset(request).filter(pk=object_id))
+
+    @action(description="Unload", url_path="unload", permissions=["change"], icon="stop")
+    def unload_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
+        return self.unload(request, self.get_queryset(request).filter(pk=object_id))
+
+    @action(description="Make default", url_path="default", permissions=["change"], icon="star")
+    def set_default_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
+        return self.set_default(request, self.get_queryset(request).filter(pk=object_id))
+
+    def _ask_and_do(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        name: str,
+        *,
+        question: str,
+        consequence: str,
+        change: Change,
+    ) -> HttpResponse | None:
+        """Ask, then change each model, leave a log entry, and say how it went."""
+        description = getattr(self, name).short_description
+        page = ask_first(
+            self,
+            request,
+            queryset,
+            action=name,
+            question=question,
+            consequence=consequence,
+            button=description,
+        )
+        if page is not None:
+            return page
+        try:
+            for model in queryset:
+                change(model)
+                self.log_change(request, model, f"{description}.")
+        except EngineUnavailable:
+            self.message_user(request, "Redis is away: nothing was changed.", messages.ERROR)
+        else:
+            self.message_user(request, f"{description}: asked for.", messages.SUCCESS)
+        return None

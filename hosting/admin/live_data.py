@@ -1,0 +1,148 @@
+"""What the live page shows, as one JSON value: engines by their heartbeat, open requests by person.
+
+Joins what the engines and the queue say with the Generation rows. It never says what was asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+from django.utils import timezone
+
+from engine import wire
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import Generation
+
+MAX_REQUESTS = 200
+STALLED_AFTER_SECONDS = 5.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What Redis knew at one moment. `rows` and `places` are by request_id."""
+
+    has_redis: bool
+    engines: tuple[wire.EngineStatus, ...] = ()
+    rows: dict[str, wire.RowStatus] = dataclasses.field(default_factory=dict)
+    places: dict[str, int] = dataclasses.field(default_factory=dict)
+
+
+def live_data() -> dict[str, Any]:
+    picture = _take_picture()
+    requests = _open_requests(picture)
+    return {
+        "notice": _notice(picture),
+        "engines": [_engine(status) for status in picture.engines],
+        "requests": requests,
+        "num_running": sum(1 for request in requests if request["is_running"]),
+        "num_waiting": sum(1 for request in requests if not request["is_running"]),
+    }
+
+
+def _take_picture() -> Picture:
+    client = get_client()
+    try:
+        engines, waiting = client.engines(), client.waiting()
+    except EngineUnavailable:
+        return Picture(has_redis=False)
+    return Picture(
+        has_redis=True,
+        engines=tuple(engines),
+        rows={row.request_id: row for engine in engines for row in engine.rows},
+        places={request.request_id: request.position for request in waiting},
+    )
+
+
+def _notice(picture: Picture) -> str:
+    """What is wrong, and what follows from it; empty when nothing is."""
+    if not picture.has_redis:
+        return (
+            "Redis does not answer. Accepted requests are safe in the database and go on when it "
+            "is back; the supervisor restarts the private one by itself."
+        )
+    if not picture.engines:
+        return (
+            "No engine reports. Requests wait in the queue and go on when one is back; the log "
+            "of the engine says why it ended."
+        )
+    stalled = [one for one in picture.engines if one.stalled_seconds >= STALLED_AFTER_SECONDS]
+    if stalled:
+        names = ", ".join(one.engine for one in stalled)
+        return f"{names} has work but has computed nothing for {stalled[0].stalled_seconds:.0f} s."
+    return ""
+
+
+def _engine(status: wire.EngineStatus) -> dict[str, Any]:
+    now = time.time()
+    return {
+        "name": status.engine,
+        "pid": status.pid,
+        "device": status.device,
+        "is_stalled": status.stalled_seconds >= STALLED_AFTER_SECONDS,
+        "beat_age_seconds": max(0.0, now - status.beat_at),
+        "uptime_seconds": max(0.0, now - status.started_at),
+        "active_bytes": status.active_bytes,
+        "pool_bytes": status.pool_bytes,
+        "peak_bytes": status.peak_bytes,
+        "process_bytes": status.process_bytes,
+        "decode_tokens_per_second": status.decode_tokens_per_second,
+        "prefill_tokens_per_second": status.prefill_tokens_per_second,
+        "generated_tokens": status.generated_tokens,
+        "models": [
+            {
+                "name": model.name,
+                "state": model.state,
+                "weight_bytes": model.weight_bytes,
+                "context_limit_tokens": model.context_limit_tokens,
+                "detail": model.detail,
+            }
+            for model in status.models
+        ],
+    }
+
+
+def _open_requests(picture: Picture) -> list[dict[str, Any]]:
+    """The running ones first, then the queue in its order, then what has not reached it."""
+    generations = Generation.objects.open().select_related("user", "api_key").defer("request")
+    requests = [_request(one, picture) for one in generations.order_by("created_at")[:MAX_REQUESTS]]
+    return sorted(requests, key=_order)
+
+
+def _request(generation: Generation, picture: Picture) -> dict[str, Any]:
+    request_id = str(generation.pk)
+    row, place = picture.rows.get(request_id), picture.places.get(request_id)
+    return {
+        "id": request_id,
+        "person": str(generation.user),
+        "key": generation.api_key.name if generation.api_key else "",
+        "client": generation.client,
+        "kind": generation.get_kind_display(),
+        "model": generation.model_name,
+        "state": _state(generation, row, place),
+        "is_running": row is not None and row.state != "waiting",
+        "place": place,
+        "prompt_tokens": row.prompt_tokens if row else None,
+        "computed_tokens": row.computed_tokens if row else None,
+        "cached_tokens": row.cached_tokens if row else None,
+        "output_tokens": row.output_tokens if row else None,
+        "age_seconds": max(0.0, (timezone.now() - generation.created_at).total_seconds()),
+    }
+
+
+def _state(generation: Generation, row: wire.RowStatus | None, place: int | None) -> str:
+    if generation.is_cancel_requested:
+        return "stopping"
+    if row is not None:
+        return row.state
+    return "accepted" if place is None else f"queued, place {place}"
+
+
+def _order(request: dict[str, Any]) -> tuple[bool, float, float]:
+    place = request["place"]
+    return (
+        not request["is_running"],
+        float("inf") if place is None else place,
+        -request["age_seconds"],
+    )

@@ -1,0 +1,50 @@
+"""The administration site: our sign-in page in front, the live page among its addresses.
+
+Apart from the package hosting.admin, which registers with this site while it is imported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from unfold.sites import UnfoldAdminSite
+
+
+class HearthAdminSite(UnfoldAdminSite):
+    site_header = site_title = "Hearth"
+    index_title = "Administration"
+    enable_nav_sidebar = True
+
+    def extra_urls(self) -> list[URLPattern]:
+        from hosting.admin import live  # it registers with this site, which must exist first
+
+        return [
+            path("live/", self.admin_view(live.page), name="live"),
+            path("live/data/", self.admin_view(live.data), name="live-data"),
+            path("live/stop/<uuid:generation_id>/", self.admin_view(live.stop), name="live-stop"),
+        ]
+
+    def login(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """One door for everybody, with its throttle. Who is in but may not see this is told so."""
+        if request.user.is_authenticated and not self.has_permission(request):
+            raise PermissionDenied
+        return redirect_to_login(request.GET.get("next") or reverse("admin:index"))
+
+    def logout(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        from accounts.views.sign_in import SignOutView
+
+        return SignOutView.as_view()(request)
+
+    def password_change(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return redirect("password")

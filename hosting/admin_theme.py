@@ -1,0 +1,121 @@
+"""The administration's look and its navigation, as django-unfold's settings. Knows no models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest
+from django.templatetags.static import static
+from django.urls import reverse_lazy
+
+
+def _may(permission: str) -> Callable[[HttpRequest], bool]:
+    return lambda request: request.user.has_perm(permission)
+
+
+def _entry(title: str, icon: str, url_name: str, permission: str) -> dict[str, Any]:
+    return {
+        "title": title,
+        "icon": icon,
+        "link": reverse_lazy(f"admin:{url_name}"),
+        "permission": _may(permission),
+    }
+
+
+_NAVIGATION = [
+    {
+        "title": "Service",
+        "items": [
+            _entry("Live", "monitor_heart", "live", "hosting.view_generation"),
+            _entry(
+                "Models",
+                "deployed_code",
+                "hosting_hostedmodel_changelist",
+                "hosting.view_hostedmodel",
+            ),
+            _entry(
+                "Generations", "forum", "hosting_generation_changelist", "hosting.view_generation"
+            ),
+        ],
+    },
+    {
+        "title": "People",
+        "separator": True,
+        "items": [
+            _entry("People", "person", "accounts_user_changelist", "accounts.view_user"),
+            _entry("Groups", "group", "auth_group_changelist", "auth.view_group"),
+            _entry("API keys", "key", "accounts_apikey_changelist", "accounts.view_apikey"),
+        ],
+    },
+    {
+        "title": "Usage",
+        "separator": True,
+        "items": [
+            _entry(
+                "By the hour",
+                "bar_chart",
+                "accounts_hourlyusage_changelist",
+                "accounts.view_hourlyusage",
+            ),
+            _entry(
+                "Ledger",
+                "receipt_long",
+                "accounts_usagerecord_changelist",
+                "accounts.view_usagerecord",
+            ),
+        ],
+    },
+]
+
+# The tokens of the chat page, as the theme's scales: warm greys, and ember
+_GREYS = {
+    "50": "#f8f7f5",
+    "100": "#efedea",
+    "200": "#dfdbd6",
+    "300": "#c9c3bb",
+    "400": "#9d958c",
+    "500": "#756d65",
+    "600": "#5a534c",
+    "700": "#433d38",
+    "800": "#37322e",
+    "900": "#211e1c",
+    "950": "#181615",
+}
+_EMBER = {
+    "50": "#fdf3ec",
+    "100": "#fbe6da",
+    "200": "#f6c9b0",
+    "300": "#ffb27f",
+    "400": "#ff9a5c",
+    "500": "#ff8a47",
+    "600": "#b5390c",
+    "700": "#97300b",
+    "800": "#7a2809",
+    "900": "#5e2008",
+    "950": "#3a2418",
+}
+
+UNFOLD = {
+    "SITE_TITLE": "Hearth",
+    "SITE_HEADER": "Hearth",
+    "SITE_SUBHEADER": "Administration",
+    "SITE_URL": "/",
+    "SITE_ICON": lambda request: static("hosting/icons/favicon.svg"),
+    "SITE_FAVICONS": [
+        {
+            "rel": "icon",
+            "type": "image/svg+xml",
+            "href": lambda request: static("hosting/icons/favicon.svg"),
+        }
+    ],
+    "STYLES": [lambda request: static("hosting/admin/admin.css")],
+    "COLORS": {"base": _GREYS, "primary": _EMBER},
+    "SIDEBAR": {"navigation": _NAVIGATION},
+    "ACCOUNT": {
+        "navigation": [
+            {"title": "Chat", "link": "/"},
+            {"title": "API keys", "link": reverse_lazy("api-keys")},
+        ]
+    },
+}

@@ -1,0 +1,1 @@
+"""The chat page and the JSON it lives on: session cookie, CSRF header, one action call a view."""

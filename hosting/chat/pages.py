@@ -1,0 +1,24 @@
+"""The chat page itself. Everything in it comes from the JSON endpoints and the socket."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.csrf import ensure_csrf_cookie
+
+
+def home(request: HttpRequest) -> HttpResponse:
+    """Some API clients ask HEAD / first, without a session, to see whether anybody is there."""
+    if request.method == "HEAD":
+        return HttpResponse()
+    return chat_page(request)
+
+
+@login_required
+@ensure_csrf_cookie
+def chat_page(request: HttpRequest, conversation_id: uuid.UUID | None = None) -> HttpResponse:
+    conversation = str(conversation_id) if conversation_id else ""
+    return render(request, "chat.html", {"conversation_id": conversation})

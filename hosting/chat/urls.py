@@ -1,0 +1,17 @@
+"""Addresses of the chat page and of its JSON."""
+
+from django.urls import path
+
+from hosting.chat import conversations, models, pages, turns
+
+urlpatterns = [
+    path("", pages.home, name="home"),
+    path("c/<uuid:conversation_id>", pages.chat_page, name="conversation"),
+    path("chat/conversations", conversations.conversation_list),
+    path("chat/conversations/<uuid:conversation_id>", conversations.conversation),
+    path("chat/conversations/<uuid:conversation_id>/export", conversations.export),
+    path("chat/messages", turns.send),
+    path("chat/messages/<uuid:message_id>/regenerate", turns.regenerate),
+    path("chat/generations/<uuid:generation_id>/cancel", turns.cancel),
+    path("chat/models", models.model_list),
+]

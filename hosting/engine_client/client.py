@@ -1,0 +1,143 @@
+"""Commands to intake and engines, and a look at their state. Sync; each call is one round trip.
+
+Every method raises EngineUnavailable when Redis does not answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from engine import wire
+from hosting.engine_client.connection import connect, speaking_to_redis
+
+MAX_INTAKE_BACKLOG = 5000
+# Intake asks for work every second, and may take some seconds over one request.
+MAX_INTAKE_IDLE_MS = 5000
+
+_REFUSED_BACKLOG = wire.encode(
+    wire.Refused(
+        code=wire.Code.QUEUE_FULL,
+        detail="Too many requests wait to be checked.",
+        numbers={"limit": MAX_INTAKE_BACKLOG},
+    )
+)
+_FINISHED_CANCELLED = wire.encode(
+    wire.Finished(
+        reason=wire.FinishReason.CANCELLED,
+        usage=wire.Usage(prompt_tokens=0),
+        timings=wire.Timings(),
+    )
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRequest:
+    """A request in the fair queue. `position` 1 is next."""
+
+    request_id: str
+    model: str
+    tenant: str
+    position: int
+    waiting_seconds: float
+
+
+class EngineClient:
+    """May be used from any thread."""
+
+    def __init__(self, redis_url: str) -> None:
+        self._redis = connect(redis_url)
+        self._scripts = {
+            name: self._redis.register_script(wire.script_text(name))
+            for name in ("submit", "cancel", "waiting")
+        }
+
+    def submit(self, command: wire.Generate) -> None:
+        """Hand a request to intake. Does nothing when Redis already knows its id."""
+        self._run(
+            "submit",
+            command.request_id,
+            command.model,
+            command.tenant,
+            command.priority,
+            wire.encode(command),
+            _REFUSED_BACKLOG,
+            MAX_INTAKE_BACKLOG,
+        )
+
+    def cancel(self, request_id: str) -> None:
+        """End a request: at once if it waits, before the next step if it runs."""
+        command = wire.encode(wire.Cancel(request_id=request_id))
+        self._run("cancel", request_id, _FINISHED_CANCELLED, command)
+
+    def publish_models(self, specs: tuple[wire.ModelSpec, ...]) -> None:
+        """Replace what intake and engines may serve."""
+        configure = wire.Configure(models=specs)
+        with speaking_to_redis():
+            self._redis.set(wire.Keys.MODELS, wire.encode(configure))
+        self._tell_engines(configure)
+
+    def models_published(self) -> bool:
+        with speaking_to_redis():
+            return bool(self._redis.exists(wire.Keys.MODELS))
+
+    def load_model(self, name: str) -> None:
+        self._tell_engines(wire.LoadModel(name=name))
+
+    def unload_model(self, name: str) -> None:
+        self._tell_engines(wire.UnloadModel(name=name))
+
+    def engines(self) -> list[wire.EngineStatus]:
+        """The last heartbeat of every engine that is alive."""
+        with speaking_to_redis():
+            names = sorted(self._redis.smembers(wire.Keys.ENGINES))
+            beats = self._redis.mget([wire.Keys.engine(name) for name in names]) if names else []
+        return [wire.decode(beat) for beat in beats if beat is not None]
+
+    def waiting(self) -> list[WaitingRequest]:
+        """All that waits in fair queues, in order of service."""
+        return [
+            WaitingRequest(
+                request_id=request_id,
+                model=model,
+                tenant=tenant,
+                position=position,
+                waiting_seconds=waited_ms / 1000,
+            )
+            for request_id, model, tenant, position, waited_ms in self._run("waiting")
+        ]
+
+    def has_request(self, request_id: str) -> bool:
+        """Whether Redis knows it: waiting, running, or ended within the last ten minutes."""
+        with speaking_to_redis():
+            return bool(self._redis.exists(wire.Keys.request(request_id)))
+
+    def read_events(self, request_id: str, after: int = -1) -> list[tuple[int, wire.Event]]:
+        """The events with a seq above `after` that are there now."""
+        with speaking_to_redis():
+            entries = self._redis.xrange(wire.Keys.events(request_id), min=wire.entry_id(after + 1))
+        return [(wire.entry_seq(entry), wire.decode(fields["e"])) for entry, fields in entries]
+
+    def is_intake_alive(self) -> bool:
+        """Whether an intake has asked for work within the last seconds."""
+        with speaking_to_redis():
+            if not self._redis.exists(wire.Keys.INTAKE):
+                return False
+            if not self._redis.xinfo_groups(wire.Keys.INTAKE):
+                return False
+            intakes = self._redis.xinfo_consumers(wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP)
+        return any(one["idle"] <= MAX_INTAKE_IDLE_MS for one in intakes)
+
+    def ping(self) -> None:
+        with speaking_to_redis():
+            self._redis.ping()
+
+    def _run(self, script: str, *arguments: str | int) -> Any:
+        with speaking_to_redis():
+            return self._scripts[script](args=arguments)
+
+    def _tell_engines(self, command: wire.Command) -> None:
+        with speaking_to_redis():
+            self._redis.xadd(
+                wire.Keys.CONTROL, {"m": wire.encode(command)}, maxlen=1000, approximate=True
+            )

@@ -1,0 +1,116 @@
+"""All event streams that one process follows, read by one blocking call and fanned out.
+
+    Redis --XREAD over all keys--> reader task --> [queue] follower   (several per request)
+          <---- XRANGE: what a follower missed before it joined, or while it was slow ----
+
+Invariants: a follower yields each seq once and in order; a slow follower slows nobody.
+It does not know who follows or why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import redis
+
+from engine import wire
+from hosting.engine_client.connection import Connection, EngineUnavailable, connect_async
+from hosting.engine_client.follower import Follower, Numbered
+from hosting.engine_client.reader import Reader
+
+RANGE_COUNT = 256
+RETRY_SECONDS = 0.2
+LOST_SECONDS = 6.0  # a living engine restores what Redis lost long before
+AWAY_SECONDS = 60.0
+
+
+class StreamLost(Exception):
+    """There is no event stream of this request any more."""
+
+
+class Hub:
+    """Owned by one event loop. It holds connections and a task only while somebody follows."""
+
+    def __init__(self, redis_url: str) -> None:
+        self._url = redis_url
+        self._num_following = 0
+        self._redis: Connection = None
+        self._reader: Reader | None = None
+
+    async def follow(self, request_id: str, after: int = -1) -> AsyncIterator[Numbered]:
+        """The events above `after`, as they come, through the terminal one.
+
+        Raises StreamLost when Redis does not know the request (any more), EngineUnavailable when
+        Redis has been away for a minute.
+        """
+        self._open()
+        follower = Follower(request_id, after=after)
+        try:
+            while not follower.is_done:
+                for numbered in await self._next(follower):
+                    yield numbered
+        finally:
+            await self._leave(follower)
+
+    async def _next(self, follower: Follower) -> list[Numbered]:
+        """What comes next; nothing now and then."""
+        try:
+            if not follower.is_confirmed:
+                await self._check_exists(follower, lost_after=0.0)
+            if not follower.is_live and not follower.has_queued:
+                return await self._catch_up(follower)
+            events = await follower.take()
+            if not events and not follower.is_done:
+                await self._check_exists(follower, lost_after=LOST_SECONDS)
+            return events
+        except redis.RedisError as error:
+            if follower.redis_away.seconds() > AWAY_SECONDS:
+                raise EngineUnavailable(str(error)) from error
+            await asyncio.sleep(RETRY_SECONDS)
+            return []
+
+    async def _catch_up(self, follower: Follower) -> list[Numbered]:
+        """Read what is there; when there is no more, let the reader go on."""
+        entries = await self._redis.xrange(
+            wire.Keys.events(follower.request_id),
+            min=wire.entry_id(follower.after + 1),
+            count=RANGE_COUNT,
+        )
+        events = follower.accept(
+            [(wire.entry_seq(entry), wire.decode(fields["e"])) for entry, fields in entries]
+        )
+        if not events and self._reader is not None and self._reader.join(follower):
+            await self._reader.wake(self._redis)
+        return events
+
+    async def _check_exists(self, follower: Follower, *, lost_after: float) -> None:
+        key = wire.Keys.request(follower.request_id)
+        state, next_seq = await self._redis.hmget(key, "state", "seq")
+        follower.redis_away.end()
+        if state is None:
+            if follower.request_missing.seconds() >= lost_after:
+                raise StreamLost(follower.request_id)
+            return
+        follower.request_missing.end()
+        follower.is_confirmed = True
+        if int(next_seq) > follower.after + 1:
+            follower.is_live = False  # something was missed: read the range
+        elif state == "ended":
+            follower.is_done = True
+
+    def _open(self) -> None:
+        self._num_following += 1
+        if self._reader is None:
+            self._redis = connect_async(self._url)
+            self._reader = Reader(connect_async(self._url, is_blocking=True))
+
+    async def _leave(self, follower: Follower) -> None:
+        self._num_following -= 1
+        if self._reader is not None:
+            self._reader.leave(follower)
+        if self._num_following == 0 and self._reader is not None:
+            reader, connection = self._reader, self._redis
+            self._reader = self._redis = None
+            await reader.close()
+            await connection.aclose()

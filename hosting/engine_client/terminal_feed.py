@@ -1,0 +1,90 @@
+"""The ids of ended requests, each handed to one consumer until it is acknowledged.
+
+It does not know what is done with them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+
+import redis
+
+from engine import wire
+from hosting.engine_client.connection import connect, speaking_to_redis
+
+RECLAIM_IDLE_MS = 30_000  # an id unacknowledged for so long belongs to a dead consumer
+RECLAIM_SECONDS = 10.0
+MAX_IDS = 64
+
+
+class TerminalFeed:
+    """Used by one thread. Methods raise EngineUnavailable."""
+
+    def __init__(self, redis_url: str | None = None) -> None:
+        self._redis = connect(redis_url or _url_of_settings(), is_blocking=True)
+        self._consumer = f"{socket.gethostname()}-{os.getpid()}"
+        self._next_reclaim = 0.0
+
+    def read(self, block_ms: int) -> list[tuple[str, str]]:
+        """(entry id, request id) of ended requests, waiting up to `block_ms` for the first."""
+        with speaking_to_redis():
+            try:
+                return self._reclaim() or self._read(block_ms)
+            except redis.ResponseError as error:
+                if not str(error).startswith("NOGROUP"):
+                    raise
+                self._make_group()
+                return []
+
+    def ack(self, entry_ids: list[str]) -> None:
+        """These are dealt with: nobody gets them again."""
+        if not entry_ids:
+            return
+        with speaking_to_redis(), self._redis.pipeline(transaction=True) as pipeline:
+            # Acknowledge, then delete: Redis 6.2 never forgets a pending entry that was deleted.
+            pipeline.xack(wire.Keys.TERMINAL, wire.Keys.TERMINAL_GROUP, *entry_ids)
+            pipeline.xdel(wire.Keys.TERMINAL, *entry_ids)
+            pipeline.execute()
+
+    def _make_group(self) -> None:
+        self._redis.xgroup_create(
+            wire.Keys.TERMINAL, wire.Keys.TERMINAL_GROUP, id="0", mkstream=True
+        )
+
+    def _read(self, block_ms: int) -> list[tuple[str, str]]:
+        answer = self._redis.xreadgroup(
+            wire.Keys.TERMINAL_GROUP,
+            self._consumer,
+            {wire.Keys.TERMINAL: ">"},
+            count=MAX_IDS,
+            block=block_ms,
+        )
+        return [_entry(one) for _, entries in answer or () for one in entries]
+
+    def _reclaim(self) -> list[tuple[str, str]]:
+        if time.monotonic() < self._next_reclaim:
+            return []
+        self._next_reclaim = time.monotonic() + RECLAIM_SECONDS
+        answer = self._redis.xautoclaim(
+            wire.Keys.TERMINAL,
+            wire.Keys.TERMINAL_GROUP,
+            self._consumer,
+            RECLAIM_IDLE_MS,
+            count=MAX_IDS,
+        )
+        # Redis 6.2 hands out pending entries that were trimmed away as nothing.
+        return [_entry(one) for one in answer[1] if one[1]]
+
+
+def _entry(entry: tuple[str, dict[str, str]]) -> tuple[str, str]:
+    entry_id, fields = entry
+    return entry_id, fields["id"]
+
+
+def _url_of_settings() -> str:
+    from django.conf import settings
+
+    url: str = settings.REDIS_URL
+    return url

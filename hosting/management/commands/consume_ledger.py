@@ -1,0 +1,77 @@
+"""`manage.py consume_ledger`: settles what ended, and brings Redis in line with the rows."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+
+from hosting.actions.generations import settle_generation
+from hosting.actions.reconcile import reconcile
+from hosting.engine_client import EngineUnavailable, TerminalFeed
+
+_RECONCILE_SECONDS = 2.0
+_PAUSE_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class Command(BaseCommand):
+    help = "Writes answers, usage and ends from the engines' events into the database."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        consumer = LedgerConsumer(TerminalFeed())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: consumer.stop())
+        consumer.run()
+
+
+class LedgerConsumer:
+    """One loop, one thread. What is not settled is not acknowledged, and comes again."""
+
+    def __init__(self, feed: TerminalFeed) -> None:
+        self._feed = feed
+        self._is_stopped = threading.Event()
+        self._reconcile_at = 0.0
+
+    def stop(self) -> None:
+        self._is_stopped.set()
+
+    def run(self) -> None:
+        while not self._is_stopped.is_set():
+            try:
+                self.turn()
+            except (EngineUnavailable, DatabaseError) as error:
+                logger.warning("ledger waits: %s", error)
+                close_old_connections()
+                self._is_stopped.wait(_PAUSE_SECONDS)
+
+    def turn(self) -> None:
+        settled = [
+            entry_id
+            for entry_id, request_id in self._feed.read(block_ms=1000)
+            if self._settle(request_id)
+        ]
+        if settled:
+            self._feed.ack(settled)
+        if time.monotonic() >= self._reconcile_at:
+            self._reconcile_at = time.monotonic() + _RECONCILE_SECONDS
+            reconcile()
+
+    def _settle(self, request_id: str) -> bool:
+        """True when the entry is dealt with."""
+        try:
+            settle_generation(request_id)
+        except (EngineUnavailable, DatabaseError):
+            raise
+        except Exception:
+            # One request that cannot be stored must not hold up all others; it comes again
+            logger.exception("not settled", extra={"request_id": request_id})
+            return False
+        return True

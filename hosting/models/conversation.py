@@ -1,0 +1,84 @@
+"""What a person sees: conversations, whose messages form a tree. It knows no engine."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from hosting.models.generation import Generation
+
+
+class ConversationQuerySet(models.QuerySet["Conversation"]):
+    def of(self, person_id: int) -> ConversationQuerySet:
+        return self.filter(owner_id=person_id)
+
+    def matching(self, text: str) -> ConversationQuerySet:
+        """Those with `text` in the title or in a message."""
+        said = Message.objects.filter(conversation=OuterRef("pk"), content__icontains=text)
+        return self.filter(Q(title__icontains=text) | Exists(said))
+
+    def with_is_generating(self) -> ConversationQuerySet:
+        running = Generation.objects.open().filter(
+            conversation=OuterRef("pk"), kind=Generation.Kind.CHAT
+        )
+        return self.annotate(is_generating=Exists(running))
+
+
+class Conversation(models.Model):
+    """A tree of messages; `active_leaf` ends the branch that the page shows."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="conversations"
+    )
+    title = models.CharField(max_length=200, blank=True)
+    is_title_set_by_person = models.BooleanField(default=False)
+    is_pinned = models.BooleanField(default=False)
+    system_prompt = models.TextField(blank=True)
+    model_name = models.CharField(max_length=100, blank=True)
+    active_leaf = models.ForeignKey(
+        "Message", models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    objects = ConversationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-updated_at", "-id"]
+        indexes = [
+            models.Index(fields=["owner", "-updated_at", "-id"], name="conversations_newest")
+        ]
+
+    def __str__(self) -> str:
+        return self.title or "New conversation"
+
+
+class Message(models.Model):
+    """One turn. Messages with the same parent are versions of one another."""
+
+    class Role(models.TextChoices):
+        USER = "user"
+        ASSISTANT = "assistant"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    conversation = models.ForeignKey(Conversation, models.CASCADE, related_name="messages")
+    parent = models.ForeignKey(
+        "self", models.CASCADE, null=True, blank=True, related_name="children"
+    )
+    role = models.CharField(max_length=16, choices=Role)
+    content = models.TextField(blank=True)
+    reasoning = models.TextField(blank=True)
+    tool_calls = models.JSONField(default=list, blank=True)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        ordering = ["created_at", "id"]
+        indexes = [models.Index(fields=["conversation", "created_at"], name="messages_in_order")]
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.id}"

@@ -1,0 +1,100 @@
+"""One attempt at one answer: the unit of work and of usage. How answers are made it knows not."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+
+class GenerationQuerySet(models.QuerySet["Generation"]):
+    def open(self) -> GenerationQuerySet:
+        """Those without a terminal event yet."""
+        return self.filter(state__in=Generation.OPEN_STATES)
+
+    def of(self, person_id: int) -> GenerationQuerySet:
+        return self.filter(user_id=person_id)
+
+    def ended_before(self, moment: datetime.datetime) -> GenerationQuerySet:
+        return self.exclude(state__in=Generation.OPEN_STATES).filter(finished_at__lt=moment)
+
+
+class Generation(models.Model):
+    """Its id is the request_id on the wire.
+
+    QUEUED → RUNNING → DONE | FAILED | CANCELLED. `request` is the wire command as text: kept while
+    the row is open, so that it can be submitted again, and emptied when it ends.
+    """
+
+    class Kind(models.TextChoices):
+        CHAT = "chat"
+        API = "api", "API"
+        TITLE = "title"
+
+    class State(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"
+        DONE = "done"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    OPEN_STATES = (State.QUEUED, State.RUNNING)
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="generations", verbose_name="person"
+    )
+    api_key = models.ForeignKey(
+        "accounts.ApiKey", models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    client = models.CharField(max_length=100, blank=True)
+    kind = models.CharField(max_length=8, choices=Kind)
+    conversation = models.ForeignKey(
+        "Conversation", models.SET_NULL, null=True, blank=True, related_name="generations"
+    )
+    message = models.OneToOneField(
+        "Message", models.SET_NULL, null=True, blank=True, related_name="generation"
+    )
+    model_name = models.CharField("model", max_length=100)
+    tenant = models.CharField(max_length=64)
+    priority = models.CharField(max_length=16)
+    request = models.TextField(blank=True, editable=False)
+    state = models.CharField(max_length=16, choices=State, default=State.QUEUED)
+    is_cancel_requested = models.BooleanField(default=False, editable=False)
+    finish_reason = models.CharField(max_length=16, blank=True)
+    error_code = models.CharField(max_length=64, blank=True)
+    error_detail = models.TextField(blank=True)
+    prompt_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(default=0)
+    completion_tokens = models.PositiveIntegerField(default=0)
+    reasoning_tokens = models.PositiveIntegerField(default=0)
+    queued_seconds = models.FloatField(default=0)
+    ttft_seconds = models.FloatField(null=True, blank=True)
+    decode_seconds = models.FloatField(default=0)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    finished_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = GenerationQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="generations_newest"),
+            models.Index(
+                fields=["created_at"],
+                name="generations_open",
+                condition=models.Q(state__in=("queued", "running")),
+            ),
+            models.Index(fields=["user", "-created_at"], name="generations_of_person"),
+            models.Index(fields=["finished_at"], name="generations_ended"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in self.OPEN_STATES

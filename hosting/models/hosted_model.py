@@ -1,0 +1,96 @@
+"""The registry of models: where the weights lie. Who has them loaded it does not know."""
+
+from __future__ import annotations
+
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import Q
+
+NAME_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._:/-]*\Z"
+
+
+class HostedModelQuerySet(models.QuerySet["HostedModel"]):
+    def servable(self) -> HostedModelQuerySet:
+        """What requests may name and engines may load."""
+        return self.filter(is_enabled=True, state=HostedModel.State.READY)
+
+    def enabled(self) -> HostedModelQuerySet:
+        return self.filter(is_enabled=True)
+
+
+class HostedModel(models.Model):
+    """One servable model. Limits and sampling defaults are None where the model's own are used."""
+
+    class Source(models.TextChoices):
+        LOCAL = "local", "a folder of this machine"
+        HUGGING_FACE = "hugging_face", "Hugging Face"
+
+    class State(models.TextChoices):
+        READY = "ready"
+        FETCHING = "fetching"
+        FAILED = "failed"
+
+    name = models.CharField(
+        max_length=100,
+        unique=True,
+        validators=[RegexValidator(NAME_PATTERN)],
+        help_text="What requests call it: letters, digits, and . _ : / -",
+    )
+    display_name = models.CharField(max_length=200, blank=True)
+    path = models.CharField(max_length=1000, blank=True, help_text="The folder of the weights.")
+    source = models.CharField(max_length=20, choices=Source, default=Source.LOCAL)
+    repo_id = models.CharField("Hugging Face id", max_length=200, blank=True)
+    state = models.CharField(max_length=20, choices=State, default=State.READY)
+    detail = models.TextField(blank=True, help_text="Why it failed, or what is being done.")
+    fetch_fraction = models.FloatField("fetched", default=0)
+    is_default = models.BooleanField("default", default=False)
+    is_enabled = models.BooleanField("enabled", default=True)
+    weight_bytes = models.BigIntegerField(default=0)
+    context_limit_tokens = models.PositiveIntegerField(null=True, blank=True)
+    supports_thinking = models.BooleanField(default=False)
+    supports_tools = models.BooleanField(default=False)
+
+    default_temperature = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(2)]
+    )
+    default_top_p = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0.001), MaxValueValidator(1)]
+    )
+    default_top_k = models.PositiveIntegerField(null=True, blank=True)
+    default_min_p = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(1)]
+    )
+    default_max_tokens = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+
+    max_rows = models.PositiveIntegerField(
+        default=16, validators=[MinValueValidator(1)], help_text="Answers computed at once."
+    )
+    max_queue = models.PositiveIntegerField(
+        default=256, help_text="Waiting requests, of all people."
+    )
+    is_pinned = models.BooleanField("pinned", default=False, help_text="Never unloaded.")
+    idle_unload_seconds = models.PositiveIntegerField(null=True, blank=True)
+    stall_ms = models.PositiveIntegerField(
+        default=250, help_text="Longest wait of running answers for somebody's prompt, in ms."
+    )
+    decode_share = models.FloatField(
+        default=0.5,
+        validators=[MinValueValidator(0), MaxValueValidator(1)],
+        help_text="Part of the time that running answers keep while prompts wait.",
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = HostedModelQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-is_default", "name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["is_default"], condition=Q(is_default=True), name="one_default_model"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.display_name or self.name

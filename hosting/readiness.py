@@ -1,0 +1,65 @@
+"""Whether a request sent now would be answered: database, Redis, intake, and an engine that moves.
+
+It looks and judges; it changes nothing and caches nothing.
+"""
+
+from __future__ import annotations
+
+import time
+
+from django.db import DatabaseError, connection
+
+from engine import wire
+from hosting.engine_client import EngineUnavailable, get_client
+
+# Below the supervisor's 5 s: red comes before the engine is ended
+MAX_BEAT_AGE_SECONDS = 4.0
+MAX_STALL_SECONDS = 4.0
+
+
+def reasons_not_ready() -> list[str]:
+    """Empty when ready; else one sentence for each thing that is missing."""
+    return [*_database_reasons(), *_transport_reasons()]
+
+
+def _database_reasons() -> list[str]:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError as error:
+        return [f"the database does not answer: {type(error).__name__}"]
+    return []
+
+
+def _transport_reasons() -> list[str]:
+    client = get_client()
+    try:
+        client.ping()
+        is_intake_alive = client.is_intake_alive()
+        engines = client.engines()
+    except EngineUnavailable:
+        return ["Redis does not answer"]
+    intake = [] if is_intake_alive else ["no intake process is alive"]
+    return [*intake, *engine_reasons(engines, now=time.time())]
+
+
+def engine_reasons(engines: list[wire.EngineStatus], *, now: float) -> list[str]:
+    """None when at least one engine beats and moves."""
+    if not engines:
+        return ["no engine is alive"]
+    faults = [_engine_fault(engine, now=now) for engine in engines]
+    return [] if None in faults else [fault for fault in faults if fault is not None]
+
+
+def _engine_fault(engine: wire.EngineStatus, *, now: float) -> str | None:
+    beat_age = beat_age_seconds(engine, now=now)
+    if beat_age > MAX_BEAT_AGE_SECONDS:
+        return f"{engine.engine}: no heartbeat for {beat_age:.1f} s"
+    stalled = engine.stalled_seconds + (beat_age if engine.stalled_seconds else 0.0)
+    if stalled > MAX_STALL_SECONDS:
+        return f"{engine.engine}: has work and computed nothing for {stalled:.1f} s"
+    return None
+
+
+def beat_age_seconds(engine: wire.EngineStatus, *, now: float) -> float:
+    return max(0.0, now - engine.beat_at)

@@ -1,0 +1,161 @@
+// Draws the live page from its data address every two seconds. All text goes in as text, never as HTML.
+"use strict";
+
+const root = document.getElementById("live");
+const byId = (id) => document.getElementById(id);
+const PERIOD_MS = 2000;
+
+function element(tag, className, ...children) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  node.append(...children.filter((child) => child !== null && child !== ""));
+  return node;
+}
+
+function bytes(count) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let unit = 0;
+  while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
+  return `${count.toFixed(count < 10 && unit > 0 ? 1 : 0)} ${units[unit]}`;
+}
+
+function duration(seconds) {
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+}
+
+const number = (value) => Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
+const sum = (items, name) => items.reduce((total, item) => total + item[name], 0);
+
+const PILLS = { decoding: "good", loaded: "good", running: "good", prefilling: "warm", restoring: "warm", loading: "warm", stopping: "bad", stalled: "bad", failed: "bad" };
+const pill = (state) => element("span", `live-pill live-pill-${PILLS[state] ?? "plain"}`, state);
+
+function tile(title, value, note) {
+  return element("div", "", element("dt", "", title), element("dd", "", value, element("small", "", note)));
+}
+
+function drawTiles({ engines, num_running: running, num_waiting: waiting }) {
+  const beats = engines.map((engine) => engine.beat_age_seconds);
+  const state = engines.length === 0 ? "Away" : engines.some((engine) => engine.is_stalled) ? "Stalled" : "Running";
+  const oldest = beats.length ? `heartbeat ${duration(Math.max(...beats))} ago` : "no heartbeat";
+  byId("live-tiles").replaceChildren(
+    tile(engines.length > 1 ? `${engines.length} engines` : "Engine", state, oldest),
+    tile("Requests", `${running} running`, `${waiting} waiting`),
+    tile("Writing", `${number(sum(engines, "decode_tokens_per_second"))} tok/s`, `reading ${number(sum(engines, "prefill_tokens_per_second"))} tok/s`),
+    tile("Memory", bytes(sum(engines, "active_bytes")), `process ${bytes(sum(engines, "process_bytes"))}`),
+  );
+}
+
+function fact(title, value) {
+  return element("div", "", element("dt", "", title), element("dd", "", value));
+}
+
+function drawModel(model) {
+  const size = [model.weight_bytes ? bytes(model.weight_bytes) : "", model.context_limit_tokens ? `${number(model.context_limit_tokens)} tokens of context` : ""];
+  return element("li", "", element("strong", "", model.name), pill(model.state), element("span", "live-quiet", model.detail || size.filter(Boolean).join(" · ")));
+}
+
+function drawEngine(engine) {
+  const facts = element("dl", "live-facts",
+    fact("Device", engine.device),
+    fact("Up since", duration(engine.uptime_seconds)),
+    fact("Memory now", bytes(engine.active_bytes)),
+    fact("Kept for reuse", bytes(engine.pool_bytes)),
+    fact("Peak", bytes(engine.peak_bytes)),
+    fact("Process", bytes(engine.process_bytes)),
+    fact("Tokens written", number(engine.generated_tokens)));
+  const models = engine.models.length
+    ? element("ul", "live-models", ...engine.models.map(drawModel))
+    : element("p", "live-empty", "No model is loaded. The first request loads one.");
+  const head = element("header", "live-head", element("h2", "", engine.name), pill(engine.is_stalled ? "stalled" : "running"), element("p", "live-quiet", `pid ${engine.pid}`));
+  return element("section", "live-panel", head, facts, models);
+}
+
+function cell(label, className, ...children) {
+  const node = element("td", className, ...children);
+  if (label) node.dataset.label = label;
+  return node;
+}
+
+function promptCell(request) {
+  if (request.prompt_tokens === null) return cell("Prompt", "num", "–");
+  const isReading = request.state === "prefilling" && request.prompt_tokens > 0;
+  const note = isReading
+    ? `${Math.floor((100 * request.computed_tokens) / request.prompt_tokens)} % read`
+    : request.cached_tokens ? `${number(request.cached_tokens)} cached` : "";
+  return cell("Prompt", "num", number(request.prompt_tokens), note ? element("small", "", note) : "");
+}
+
+function drawRequest(request) {
+  const from = request.key || request.kind;
+  const written = request.output_tokens === null ? "–" : number(request.output_tokens);
+  const row = element("tr", "",
+    cell("", "live-state", pill(request.state)),
+    cell("", "", request.person),
+    cell("", "", from, request.client ? element("small", "", request.client) : ""),
+    cell("", "", request.model),
+    promptCell(request),
+    cell("Written", "num", written),
+    cell("Age", "num", duration(request.age_seconds)),
+    cell("", "live-act", root.dataset.mayStop === "yes" && request.state !== "stopping" ? stopButton(request) : ""));
+  row.dataset.id = request.id;
+  return row;
+}
+
+function stopButton(request) {
+  const button = element("button", "hearth-button live-stop", "Stop");
+  button.type = "button";
+  button.setAttribute("aria-label", `Stop the request of ${request.person}`);
+  button.addEventListener("click", () => askToStop(request));
+  return button;
+}
+
+function askToStop(request) {
+  const dialog = byId("live-dialog");
+  byId("live-dialog-text").textContent = `${request.person}, ${request.key || request.kind}, ${request.model}: ${request.state} for ${duration(request.age_seconds)}.`;
+  dialog.returnValue = "";
+  dialog.addEventListener("close", () => { if (dialog.returnValue === "stop") stop(request); }, { once: true });
+  dialog.showModal();
+}
+
+async function stop(request) {
+  const url = root.dataset.stopUrl.replace("00000000-0000-0000-0000-000000000000", request.id);
+  const answer = await fetch(url, { method: "POST", headers: { "X-CSRFToken": root.dataset.csrf } }).catch(() => null);
+  if (answer === null || !answer.ok) showNotice(`The request could not be stopped (${answer?.status ?? "no connection"}).`);
+  else await refresh();
+}
+
+function showNotice(text) {
+  byId("live-notice").hidden = !text;
+  if (byId("live-notice").textContent !== text) byId("live-notice").textContent = text;
+}
+
+function draw(data) {
+  showNotice(data.notice);
+  drawTiles(data);
+  byId("live-engines").replaceChildren(...data.engines.map(drawEngine));
+  // Redrawing moves the focus out of a row: put it back where the same request still is
+  const focused = document.activeElement?.closest?.("#live-rows tr")?.dataset.id;
+  byId("live-rows").replaceChildren(...data.requests.map(drawRequest));
+  if (focused) document.querySelector(`#live-rows tr[data-id="${focused}"] button`)?.focus();
+  byId("live-empty").hidden = data.requests.length > 0;
+  byId("live-table").hidden = data.requests.length === 0;
+  byId("live-age").textContent = `as of ${new Date().toLocaleTimeString()}`;
+}
+
+async function refresh() {
+  const answer = await fetch(root.dataset.url, { headers: { Accept: "application/json" } }).catch(() => null);
+  if (answer?.ok && !answer.redirected) draw(await answer.json());
+  else if (answer?.redirected || answer?.status === 403) showNotice("You are signed out, or may no longer see this page.");
+  else showNotice("This page has lost its connection to Hearth and shows the last that it knew.");
+}
+
+async function keepFresh() {
+  if (!document.hidden) await refresh();
+  setTimeout(keepFresh, PERIOD_MS);
+}
+
+draw(JSON.parse(byId("live-data").textContent));
+setTimeout(keepFresh, PERIOD_MS);

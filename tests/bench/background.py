@@ -1,0 +1,41 @@
+"""Streams that keep decoding while something else is measured beside them.
+
+It does not know what is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+from tests.bench.exchange import Exchange, Question, Target, open_exchange
+from tests.bench.load import ANSWER_TIMEOUT_SECONDS
+from tests.bench.report import BenchmarkFailed
+
+ENDLESS_TOKENS = 12_000  # longer than any measurement beside it; fits the models' context
+
+
+@contextlib.asynccontextmanager
+async def running_streams(
+    target: Target, questions: Sequence[Question], *, may_end: bool = False
+) -> AsyncIterator[list[Exchange]]:
+    """All answers have begun when the block is entered; all are hung up when it is left.
+
+    Raises BenchmarkFailed when one has ended by itself, for then nothing ran beside it; unless it
+    `may_end`.
+    """
+    exchanges = [await open_exchange(target, question) for question in questions]
+    try:
+        await asyncio.wait_for(_all_have_text(exchanges), ANSWER_TIMEOUT_SECONDS)
+        yield exchanges
+        if not may_end and any(exchange.is_over.is_set() for exchange in exchanges):
+            raise BenchmarkFailed(f"{target.name}: a background stream ended too early")
+    finally:
+        for exchange in exchanges:
+            exchange.close()
+
+
+async def _all_have_text(exchanges: Sequence[Exchange]) -> None:
+    for exchange in exchanges:
+        await exchange.has_text.wait()

@@ -1,0 +1,53 @@
+"""What a run of a benchmark can be told; None and empty mean the benchmark's own choice."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """`seconds` is when rounds stop being added; starting and stopping come on top."""
+
+    models: tuple[str, ...] = ()
+    streams: tuple[int, ...] = ()
+    temperature: float = 0.0
+    rounds: int | None = None
+    seconds: float = 220.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    bench: str
+    is_json: bool
+    options: Options
+
+
+def parse_command(arguments: Sequence[str], *, benchmarks: Sequence[str]) -> Command:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("bench", choices=benchmarks, metavar="NAME", help=", ".join(benchmarks))
+    parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    parser.add_argument("--models", type=_names, default=(), help="tiny,small")
+    parser.add_argument("--streams", type=_numbers, default=(), help="such as 1,8,16,32")
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--rounds", type=int, help="at most so many of each measurement")
+    parser.add_argument("--seconds", type=float, default=Options().seconds)
+    told = parser.parse_args(arguments)
+    options = Options(
+        models=told.models,
+        streams=told.streams,
+        temperature=told.temperature,
+        rounds=told.rounds,
+        seconds=told.seconds,
+    )
+    return Command(bench=told.bench, is_json=told.json, options=options)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))

@@ -1,0 +1,69 @@
+"""When an engine is ended: verdicts over a clock that the test holds."""
+
+from __future__ import annotations
+
+from engine import wire
+from hosting.supervisor.watchdog import FIRST_BEAT_SECONDS, STUCK_SECONDS, EngineWatch
+
+
+def status(*, pid: int = 7, beat_at: float = 1.0, stalled: float = 0.0) -> wire.EngineStatus:
+    return wire.EngineStatus(
+        engine="engine-1",
+        pid=pid,
+        started_at=0.0,
+        beat_at=beat_at,
+        stalled_seconds=stalled,
+        device="cpu",
+        active_bytes=0,
+        pool_bytes=0,
+        peak_bytes=0,
+        process_bytes=0,
+        decode_tokens_per_second=0.0,
+        prefill_tokens_per_second=0.0,
+        generated_tokens=0,
+    )
+
+
+def test_a_starting_engine_has_a_minute_for_its_first_beat() -> None:
+    watch = EngineWatch(pid=7, now=100.0)
+    assert watch.verdict([], now=100.0 + FIRST_BEAT_SECONDS - 1) is None
+    assert watch.verdict([], now=100.0 + FIRST_BEAT_SECONDS + 1) is not None
+
+
+def test_the_same_beat_for_too_long_is_silence() -> None:
+    watch = EngineWatch(pid=7, now=100.0)
+    assert watch.verdict([status(beat_at=1.0)], now=100.0) is None
+    assert watch.verdict([status(beat_at=1.0)], now=100.0 + STUCK_SECONDS - 0.1) is None
+    assert watch.verdict([status(beat_at=1.0)], now=100.0 + STUCK_SECONDS + 0.1) is not None
+
+
+def test_an_expired_beat_is_silence_too() -> None:
+    watch = EngineWatch(pid=7, now=100.0)
+    watch.verdict([status()], now=100.0)
+    assert watch.verdict([], now=100.0 + STUCK_SECONDS + 0.1) is not None
+
+
+def test_new_beats_keep_it_alive() -> None:
+    watch = EngineWatch(pid=7, now=0.0)
+    for second in range(100):
+        assert watch.verdict([status(beat_at=float(second))], now=float(second)) is None
+
+
+def test_beats_that_tell_of_a_stall_end_it() -> None:
+    watch = EngineWatch(pid=7, now=0.0)
+    assert watch.verdict([status(beat_at=1.0, stalled=STUCK_SECONDS)], now=1.0) is None
+    assert "no progress" in str(
+        watch.verdict([status(beat_at=2.0, stalled=STUCK_SECONDS + 1)], now=2.0)
+    )
+
+
+def test_the_last_beat_of_an_earlier_life_does_not_count() -> None:
+    watch = EngineWatch(pid=8, now=0.0)
+    assert watch.verdict([status(pid=7, stalled=60.0)], now=30.0) is None
+
+
+def test_silence_while_nothing_can_be_read_proves_nothing() -> None:
+    watch = EngineWatch(pid=7, now=0.0)
+    watch.verdict([status()], now=0.0)
+    watch.excuse(now=30.0)
+    assert watch.verdict([], now=30.0 + STUCK_SECONDS - 0.1) is None
