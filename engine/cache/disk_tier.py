@@ -1,8 +1,8 @@
 """The SSD tier: records as files under budgets. It does not know prompts, owners' rights or mlx.
 
 Writing: temp file, index row, rename; in this order, so that a crash at any point leaves no file
-without a row, and a row without a file is a miss. No fsync: after a power cut a file may hold zeros,
-which its checksum shows, and that is a miss too.
+without a row, and a row without a file is a miss. No fsync: after a power cut a file may hold
+zeros, which its checksum shows, and that is a miss too.
 Room: least recently used records go first, inline, at most MAX_UNLINKS for one save.
 A full disk or a failing one stops nothing: the save is counted as dropped and serving goes on.
 Owner: the cache-io thread.

@@ -3,8 +3,8 @@
     model thread --save(row, arrays)-->  [ restores | saves, bounded by bytes ]  --> DiskTier
                  <--take_restored()----  restored arrays, or None where it could not be had in time
 
-The model thread never waits for a disk. A save that finds the queue full is dropped and counted at once;
-a restore has a deadline, after which its result is not wanted any more.
+The model thread never waits for a disk. A save that finds the queue full is dropped and counted at
+once; a restore has a deadline, after which its result is not wanted any more.
 """
 
 from __future__ import annotations

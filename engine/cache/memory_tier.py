@@ -5,7 +5,7 @@ Two segments, so that prompts that come once cannot wash out those that come bac
     [ probation: seen once | protected: used again, at most 4/5 of the budget ]
 
 A record enters probation; a use moves it to protected; what protected cannot hold goes back to the
-young end of probation. Eviction takes the old end of probation, then of protected. Pinned records stay.
+young end of probation. Eviction takes the old end of probation, then of protected. Pins stay.
 Owner: the model thread.
 """
 

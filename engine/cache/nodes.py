@@ -1,7 +1,7 @@
 """The tree of known blocks, whatever tier their records are in. It does not know payloads.
 
-A node names a prefix by its key and hangs under its parent, so that a prompt can be followed block by
-block, and where it leaves the known chains the nearest child tells how many more tokens agree.
+A node names a prefix by its key and hangs under its parent, so that a prompt can be followed block
+by block, and where it leaves the known chains the nearest child tells how many more tokens agree.
 Owner: the model thread.
 """
 
@@ -54,7 +54,7 @@ class Node:
 class Nodes:
     """Invariant: a node has a record in some tier; without one it is forgotten.
 
-    The children of a key that has no node of its own (a root, an evicted parent) are kept too: `_orphans`.
+    `_orphans` are the children of keys that have no node of their own: a root, an evicted parent.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Nodes:
         return self._nodes.get(key)
 
     def find(self, span: Span) -> Node | None:
-        """The node of exactly these tokens; the tokens themselves are compared, not only the key."""
+        """The node of exactly these tokens; not only the key is compared."""
         node = self._nodes.get(span.key)
         return node if node is not None and node.tokens == span.token_bytes else None
 

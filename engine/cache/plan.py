@@ -1,22 +1,22 @@
 """What to restore for a prompt: pure decisions on the node tree. It moves no data.
 
     prompt   [ block | block | block | part of a block ][ at least one token to compute ]
-    restore  [ slice | slice | slice | slice cut short ]+ boundary at its end, where the model needs one
+    restore  [ slice | slice | slice | slice cut short ]+ boundary at its end, if there are any
 
-The restore point is the longest one for which every layer kind has its record; where the longest has
-not, an earlier one serves: the whole prefix is never given up for its end.
+The restore point is the longest one for which every layer kind has its record; where the longest
+has not, an earlier one serves: the whole prefix is never given up for its end.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from engine.cache.nodes import Node, Nodes
 from engine.cache.record import Kind, RecordKey
-from engine.core.blocks import BLOCK_TOKENS, TOKEN_BYTES, Span, common_tokens, spans
+from engine.core.blocks import Chain, Span, common_tokens
 
 MAX_CHILDREN_COMPARED = 64
 
@@ -41,22 +41,21 @@ class Needs:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A prompt as the cache sees it. `tokens` are token_bytes, `tenant` its 16-byte name."""
+    """The first `num_tokens` of a chain, and whose it is: `tenant` is a 16-byte name."""
 
     model: str
-    root: bytes
-    tokens: bytes
+    chain: Chain
+    num_tokens: int
     tenant: bytes
     needs: Needs
 
-    @property
-    def num_tokens(self) -> int:
-        return len(self.tokens) // TOKEN_BYTES
+    def spans(self) -> Iterator[Span]:
+        return self.chain.spans(self.num_tokens)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One node of the way: tokens [start, stop) of the prompt, the last node perhaps used in part."""
+    """One node of the way: tokens [start, stop) of the prompt; the last may be used in part."""
 
     node: Node
     start: int
@@ -115,14 +114,13 @@ def plan_restore(
 
 def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way:
     """The nodes along the prompt, its last token left out."""
-    tokens = query.tokens[:-TOKEN_BYTES]
     way = _Way()
-    for span in spans(query.root, tokens):
+    for span in query.chain.spans(query.num_tokens - 1):
         node = nodes.find(span)
         if node is not None:
             _take(way, Step(node, span.start, span.stop), may_use)
             continue
-        _take_nearest_child(way, span, tokens, query.needs, nodes, may_use)
+        _take_nearest_child(way, span, query.needs, nodes, may_use)
         if query.needs.has_slices:
             break  # without this block's slice nothing behind it can be restored
     return way
@@ -136,23 +134,17 @@ def _take(way: _Way, step: Step, may_use: Callable[[Node], bool]) -> None:
 
 
 def _take_nearest_child(
-    way: _Way,
-    span: Span,
-    tokens: bytes,
-    needs: Needs,
-    nodes: Nodes,
-    may_use: Callable[[Node], bool],
+    way: _Way, span: Span, needs: Needs, nodes: Nodes, may_use: Callable[[Node], bool]
 ) -> None:
     """Where the prompt leaves the known blocks: go on along the child that agrees the longest."""
-    rest = tokens[span.start * TOKEN_BYTES : (span.start + BLOCK_TOKENS) * TOKEN_BYTES]
     best: Step | None = None
     for node in itertools.islice(nodes.children(span.parent), MAX_CHILDREN_COMPARED):
-        stop = span.start + common_tokens(node.tokens, rest)
+        stop = span.start + common_tokens(node.tokens, span.token_bytes)
         way.known = max(way.known, stop)
         is_whole = stop - span.start == node.num_tokens
-        if stop > (best.stop if best else span.start) and may_use(node):
-            if is_whole or not needs.has_boundaries:
-                best = Step(node, span.start, stop)
+        can_end_here = is_whole or not needs.has_boundaries
+        if stop > (best.stop if best else span.start) and can_end_here and may_use(node):
+            best = Step(node, span.start, stop)
     if best is not None and not way.was_refused:
         way.steps.append(best)
 

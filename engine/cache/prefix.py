@@ -1,7 +1,7 @@
 """The prefix cache: what of a prompt need not be computed again, over both tiers.
 
-It does not know mlx: payloads are opaque, and two callables turn one into bytes and back. It does not know people:
-a tenant is a 16-byte name. Owner: the model thread; the disk is reached through CacheIO only.
+It does not know mlx: payloads are opaque, two callables turn one into bytes and back. It does not
+know people: a tenant is a 16-byte name. Owner: the model thread; the disk is behind CacheIO.
 
     plan(query)          -> RestorePlan            decide
     payloads(plan)       -> what to restore from   when everything is in memory
@@ -10,8 +10,8 @@ a tenant is a 16-byte name. Owner: the model thread; the disk is reached through
     store(query, ...)                              keep what was computed
     persist(query)                                 a turn has ended: write its blocks to disk
 
-Whose is it: a tenant uses a block that it computed itself, or one that `share_after` tenants computed, or a
-published one. Nothing is stored twice: who computes a known block becomes one of its owners.
+Whose is it: a tenant uses a block that it computed itself, or one that `share_after` tenants
+computed, or a published one. Nothing is stored twice: who computes a known block becomes an owner.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from engine.cache.nodes import Node, Nodes
 from engine.cache.plan import Miss, Query, RestorePlan, plan_restore
 from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.statistics import CacheStatistics
-from engine.core.blocks import Span, spans
+from engine.core.blocks import Span
 
 DEFAULT_SHARE_AFTER = 3
 
@@ -61,8 +61,8 @@ class Capture:
 
 
 class PrefixCache:
-    """Invariants: a node's in_memory kinds are in the memory tier and the other way round; a plan names only
-    records that its tenant may use; share_after None means never."""
+    """Invariants: a node's in_memory kinds are those in the memory tier; a plan names only records
+    that its tenant may use. A share_after of None means never."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class PrefixCache:
         return plan
 
     def payloads(self, plan: RestorePlan) -> tuple[list[tuple[Any, int]], Any | None]:
-        """Slices in order with the tokens to use of each, and the boundary. All must be in memory."""
+        """Slices with the tokens to use of each, and the boundary. All must be in memory."""
         slices = [(self.memory.get(record), num_tokens) for record, num_tokens in plan.slices]
         boundary = self.memory.get(plan.boundary) if plan.boundary else None
         return slices, boundary
@@ -116,7 +116,7 @@ class PrefixCache:
     # --- from disk
 
     def fetch(self, request_id: str, plan: RestorePlan, *, deadline_at: float) -> None:
-        """Start reading what a plan has on disk; take_fetched() names the request when that has ended."""
+        """Start reading what a plan has on disk; take_fetched() tells when that has ended."""
         assert self._io is not None, "a plan without a disk names nothing on disk"
         wanted = [Wanted(record, self._tokens_of(record)) for record in plan.from_disk]
         self._fetching[request_id] = plan
@@ -127,7 +127,7 @@ class PrefixCache:
             self._io.cancel(request_id)
 
     def take_fetched(self) -> list[str]:
-        """Requests whose reading has ended, well or not; what was read is in memory now. Plan them again."""
+        """Requests whose reading has ended; what could be read is in memory. Plan them again."""
         if self._io is not None:
             for result in self._io.take_results():
                 if isinstance(result, Restored):
@@ -140,12 +140,12 @@ class PrefixCache:
     # --- keeping
 
     def missing(self, query: Query, *, boundaries: frozenset[int]) -> list[Capture]:
-        """The blocks of a computed prompt that lack a record; `boundaries` are positions that were captured.
+        """The blocks of a computed prompt that lack a record; `boundaries`: positions captured.
 
         The tenant has computed all of it, so it becomes an owner of what is already there.
         """
         wanted = []
-        for span in spans(query.root, query.tokens):
+        for span in query.spans():
             node = self._nodes.find(span)
             if node is not None:
                 self._add_owner(node, query.tenant)
@@ -170,7 +170,7 @@ class PrefixCache:
         """Hand the records of this prompt that are not on disk to the writer."""
         if self._io is None:
             return
-        for span in spans(query.root, query.tokens):
+        for span in query.spans():
             node = self._nodes.find(span)
             if node is None:
                 continue
@@ -184,7 +184,7 @@ class PrefixCache:
 
     def publish(self, query: Query) -> int:
         """Let everybody use the stored blocks of this prompt; how many there are."""
-        nodes = [self._nodes.find(span) for span in spans(query.root, query.tokens)]
+        nodes = [self._nodes.find(span) for span in query.spans()]
         published = [node for node in nodes if node is not None]
         for node in published:
             node.is_published = True

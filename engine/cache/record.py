@@ -3,8 +3,8 @@
     magic 8 | header length 4 | header checksum 16 | header JSON | payload
     header: key, kind, tokens, arrays [dtype, shape, bytes], payload bytes, payload checksum
 
-Every bit of a file is under a checksum: the header's own, or the payload's inside the header. A record
-that does not read back exactly is Corrupt, which the caller counts and treats as a miss.
+Every bit of a file is under a checksum: the header's own, or the payload's inside the header. What
+does not read back exactly is Corrupt, which the caller counts and treats as a miss.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import struct
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
 
@@ -28,15 +28,14 @@ class Corrupt(Exception):
 
 
 class Kind(StrEnum):
-    """SLICE: what attention layers hold for a block's own tokens. BOUNDARY: what windowed and recurrent
-    layers hold at a block's end."""
+    """SLICE: what attention layers hold for a block's own tokens.
+    BOUNDARY: what windowed and recurrent layers hold at a block's end."""
 
     SLICE = "slice"
     BOUNDARY = "boundary"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordKey:
+class RecordKey(NamedTuple):
     block: bytes
     kind: Kind
 

@@ -1,4 +1,4 @@
-"""Counters of the prefix cache, for the admin and /metrics. Tokens, unless the name says otherwise."""
+"""Counters of the prefix cache, for the admin and /metrics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections import Counter
 
 @dataclasses.dataclass(slots=True)
 class CacheStatistics:
-    """`hit_*` are tokens that were really skipped, counted when a row was restored, not when planned.
+    """`hit_*_tokens` were really skipped: counted when a row was restored, not when planned.
 
-    `saved` was handed to the writer; `persisted` is on disk; what was saved and is neither persisted
-    nor dropped is still queued.
+    `saved` was handed to the writer; `persisted` is on disk; what was saved and is neither
+    persisted nor dropped is still queued.
     """
 
     num_lookups: int = 0

@@ -1,10 +1,10 @@
-"""Names of prefixes: blocks of tokens under a chained key. It does not know what is stored under them.
+"""Names of prefixes: blocks of tokens under a chained key. It does not know what they hold.
 
     tokens  [ block 0 | block 1 | ... | block n-1 | tail ]     256 each, the tail shorter
     key(i) = SHA-256(tag, key(i-1), tokens of block i)          so a key names the whole prefix
 
-A tail is a block of fewer tokens: the end of a prompt or of a turn. Keys of two models, tokenizers or
-templates never meet, because the chain starts at a root made of tagged, length-prefixed fields.
+A tail is a block of fewer tokens: the end of a prompt or of a turn. Keys of two models, tokenizers
+or templates never meet: the chain starts at a root made of tagged, length-prefixed fields.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def root_key(fields: Mapping[str, str]) -> bytes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Span:
-    """One block of a prompt: its key, its parent's key, and where its tokens lie."""
+    """One block of a chain: its key, its parent's key, and where its tokens lie."""
 
     key: bytes
     parent: bytes
@@ -44,30 +44,50 @@ class Span:
     def num_tokens(self) -> int:
         return self.stop - self.start
 
-    @property
-    def is_full(self) -> bool:
-        return self.num_tokens == BLOCK_TOKENS
-
 
 def token_bytes(token_ids: Sequence[int]) -> bytes:
     return array.array("I", token_ids).tobytes()
 
 
-def block_key(parent: bytes, tokens: bytes | memoryview) -> bytes:
+def block_key(parent: bytes, tokens: bytes) -> bytes:
     """The key of a block under `parent`; `tokens` is what token_bytes makes of its tokens."""
     return hashlib.sha256(_BLOCK_TAG + parent + tokens).digest()
 
 
-def spans(root: bytes, tokens: bytes) -> Iterator[Span]:
-    """The full blocks of a prompt given as token_bytes, then its tail if there is one."""
-    view = memoryview(tokens)
-    parent, num_tokens = root, len(tokens) // TOKEN_BYTES
-    for start in range(0, num_tokens, BLOCK_TOKENS):
-        stop = min(start + BLOCK_TOKENS, num_tokens)
-        piece = view[start * TOKEN_BYTES : stop * TOKEN_BYTES]
-        key = block_key(parent, piece)
-        yield Span(key, parent, start, stop, bytes(piece))
-        parent = key
+class Chain:
+    """A run of tokens with its full blocks hashed once; it grows as an answer is written.
+
+    Invariant: `blocks` are all full blocks of `tokens`, in order.
+    """
+
+    def __init__(self, root: bytes, tokens: bytes) -> None:
+        self.root = root
+        self.tokens = b""
+        self.blocks: list[Span] = []
+        self.extend(tokens)
+
+    def __len__(self) -> int:
+        return len(self.tokens) // TOKEN_BYTES
+
+    def extend(self, tokens: bytes) -> None:
+        """Append more tokens, given as token_bytes."""
+        self.tokens += tokens
+        for start in range(len(self.blocks) * BLOCK_TOKENS, len(self), BLOCK_TOKENS):
+            if start + BLOCK_TOKENS <= len(self):
+                self.blocks.append(self._span(start, start + BLOCK_TOKENS))
+
+    def spans(self, num_tokens: int) -> Iterator[Span]:
+        """The full blocks of the first `num_tokens` tokens, then their tail if there is one."""
+        num_full = num_tokens // BLOCK_TOKENS
+        yield from self.blocks[:num_full]
+        if num_full * BLOCK_TOKENS < num_tokens:
+            yield self._span(num_full * BLOCK_TOKENS, num_tokens)
+
+    def _span(self, start: int, stop: int) -> Span:
+        index = start // BLOCK_TOKENS
+        parent = self.blocks[index - 1].key if index else self.root
+        piece = self.tokens[start * TOKEN_BYTES : stop * TOKEN_BYTES]
+        return Span(block_key(parent, piece), parent, start, stop, piece)
 
 
 def common_tokens(left: bytes, right: bytes) -> int:
