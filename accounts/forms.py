@@ -6,13 +6,14 @@ import datetime
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import AuthenticationForm, BaseUserCreationForm
+from django.contrib.auth.forms import AuthenticationForm, BaseUserCreationForm, PasswordChangeForm
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
 from accounts.sign_in_throttle import TooManyAttempts, begin_attempt, forget_attempts
 
+PASSWORD_HELP = _("At least 10 characters; not a common one, not only digits.")
 EXPIRY_DAYS = [
     ("", _("Never")),
     (7, _("7 days")),
@@ -55,6 +56,11 @@ class SignInForm(AuthenticationForm):
 class FirstAdminForm(BaseUserCreationForm):
     """The first administrator: e-mail, name and password."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password1"].help_text = PASSWORD_HELP
+        self.fields["password2"].help_text = ""
+
     class Meta:
         model = User
         fields = ["email", "name"]
@@ -62,6 +68,12 @@ class FirstAdminForm(BaseUserCreationForm):
             "email": forms.EmailInput(attrs={"autocomplete": "username"}),
             "name": forms.TextInput(attrs={"autocomplete": "name"}),
         }
+
+
+class PasswordForm(PasswordChangeForm):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["new_password1"].help_text = PASSWORD_HELP
 
 
 class NewKeyForm(forms.Form):

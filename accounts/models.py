@@ -48,11 +48,15 @@ class User(AbstractBaseUser, PermissionsMixin):
     """A person. Signs in by e-mail; groups and permissions are Django's."""
 
     email = LowercaseEmailField(
-        unique=True, error_messages={"unique": "Somebody already uses this e-mail address."}
+        "e-mail",
+        unique=True,
+        error_messages={"unique": "Somebody already uses this e-mail address."},
     )
     name = models.CharField(max_length=150, blank=True)
     is_active = models.BooleanField(
-        default=True, help_text="Off: cannot sign in, and none of this person's keys work."
+        "active",
+        default=True,
+        help_text="Off: cannot sign in, and none of this person's keys work.",
     )
     is_staff = models.BooleanField(
         "administration", default=False, help_text="May open the administration pages."

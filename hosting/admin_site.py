@@ -18,6 +18,7 @@ from unfold.sites import UnfoldAdminSite
 class HearthAdminSite(UnfoldAdminSite):
     site_header = site_title = "Hearth"
     index_title = "Administration"
+    index_template = "admin/front.html"
     enable_nav_sidebar = True
 
     def extra_urls(self) -> list[URLPattern]:

@@ -14,28 +14,44 @@ def _may(permission: str) -> Callable[[HttpRequest], bool]:
     return lambda request: request.user.has_perm(permission)
 
 
-def _entry(title: str, icon: str, url_name: str, permission: str) -> dict[str, Any]:
+def _entry(title: str, icon: str, url_name: str, permission: str, purpose: str) -> dict[str, Any]:
     return {
         "title": title,
         "icon": icon,
         "link": reverse_lazy(f"admin:{url_name}"),
         "permission": _may(permission),
+        "purpose": purpose,
     }
+
+
+def _list(title: str, icon: str, model: str, purpose: str) -> dict[str, Any]:
+    """The entry of a model's list. `model` is its label, like accounts.user."""
+    app, name = model.split(".")
+    return _entry(title, icon, f"{app}_{name}_changelist", f"{app}.view_{name}", purpose)
 
 
 _NAVIGATION = [
     {
         "title": "Service",
         "items": [
-            _entry("Live", "monitor_heart", "live", "hosting.view_generation"),
             _entry(
+                "Live",
+                "monitor_heart",
+                "live",
+                "hosting.view_generation",
+                "Engines, memory, speed, and who is running or waiting.",
+            ),
+            _list(
                 "Models",
                 "deployed_code",
-                "hosting_hostedmodel_changelist",
-                "hosting.view_hostedmodel",
+                "hosting.hostedmodel",
+                "Add, load and unload; settings and limits of each.",
             ),
-            _entry(
-                "Generations", "forum", "hosting_generation_changelist", "hosting.view_generation"
+            _list(
+                "Generations",
+                "forum",
+                "hosting.generation",
+                "Every answer: for whom, how long, how it ended.",
             ),
         ],
     },
@@ -43,26 +59,26 @@ _NAVIGATION = [
         "title": "People",
         "separator": True,
         "items": [
-            _entry("People", "person", "accounts_user_changelist", "accounts.view_user"),
-            _entry("Groups", "group", "auth_group_changelist", "auth.view_group"),
-            _entry("API keys", "key", "accounts_apikey_changelist", "accounts.view_apikey"),
+            _list("People", "person", "accounts.user", "Who may sign in, and what they may do."),
+            _list("Groups", "group", "auth.group", "Permissions that several people share."),
+            _list("API keys", "key", "accounts.apikey", "Whose they are, last used; revoke."),
         ],
     },
     {
         "title": "Usage",
         "separator": True,
         "items": [
-            _entry(
+            _list(
                 "By the hour",
                 "bar_chart",
-                "accounts_hourlyusage_changelist",
-                "accounts.view_hourlyusage",
+                "accounts.hourlyusage",
+                "Requests and tokens by person, key and model.",
             ),
-            _entry(
+            _list(
                 "Ledger",
                 "receipt_long",
-                "accounts_usagerecord_changelist",
-                "accounts.view_usagerecord",
+                "accounts.usagerecord",
+                "One line for each answer, never changed.",
             ),
         ],
     },

@@ -8,7 +8,7 @@ from django.contrib.admin import apps as admin_apps
 
 class HostingConfig(AppConfig):
     name = "hosting"
-    verbose_name = "Models and conversations"
+    verbose_name = "Models"
 
 
 class HearthAdminConfig(admin_apps.AdminConfig):

@@ -29,7 +29,10 @@ async def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     reasons = reasons_not_ready()
     body = {"status": "not ready" if reasons else "ready", "reasons": reasons}
-    return JsonResponse(body, status=503 if reasons else 200)
+    response = JsonResponse(body, status=503 if reasons else 200)
+    # Being asked while not ready is no error: Django must not log each 503 as one
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
 
 
 @require_safe

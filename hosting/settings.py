@@ -136,8 +136,7 @@ TEMPLATES = [
     }
 ]
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
-# Served from where the packages keep them: no collectstatic, no network
+# Served from where the packages keep them: no STATIC_ROOT, no collectstatic, no network
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 

@@ -7,6 +7,7 @@ page acknowledges what it has; beyond MAX_UNACKNOWLEDGED events the data waits i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from typing import Any
@@ -64,10 +65,11 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
         self.watch = asyncio.create_task(self._watch_session())
 
     async def disconnect(self, code: int) -> None:
-        tasks = [self.watch, *(following.task for following in self.followed.values())]
+        followed = (following.task for following in self.followed.values())
+        tasks = [task for task in (self.watch, *followed) if task is not None]
         for task in tasks:
-            if task is not None:
-                task.cancel()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self.watch is not None:
             await self.channel_layer.group_discard(group_of(self.person_id), self.channel_name)
 
@@ -112,9 +114,10 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
 
     async def _send_events(self, generation: str, after: int, following: Following) -> None:
         try:
-            async for seq, event in hub().follow(generation, after):
-                await following.wait_for_room(seq)
-                await self.send_json(_event_message(generation, seq, event))
+            async with contextlib.aclosing(hub().follow(generation, after)) as events:
+                async for seq, event in events:
+                    await following.wait_for_room(seq)
+                    await self.send_json(_event_message(generation, seq, event))
         except (StreamLost, EngineUnavailable):
             await self.send_json({"type": "lost", "generation": generation})
         except Exception:

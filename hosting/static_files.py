@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from contextlib import closing
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -35,7 +36,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         return self.find_file(path) if self.autorefresh else self.files.get(path)
 
     def _read(self, file: Any, request: HttpRequest) -> HttpResponse:
-        with self.serve(file, request) as streamed:
+        with closing(self.serve(file, request)) as streamed:
             body = b"".join(streamed.streaming_content)
             headers = dict(streamed.items())
             return HttpResponse(body, status=streamed.status_code, headers=headers)

@@ -6,6 +6,8 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 from unfold.paginator import InfinitePaginator
@@ -33,12 +35,23 @@ class ReadOnlyAdmin(ModelAdmin):
 
 @admin.register(UsageRecord)
 class UsageRecordAdmin(ReadOnlyAdmin):
-    list_display = ["created_at", "user", "api_key", "client", "model_name", "end_label"]
-    list_display += ["prompt_tokens", "cached_tokens", "completion_tokens"]
-    list_display += ["ttft_seconds", "duration_seconds"]
+    list_display = ["when", "end_label", "user", "source", "model_name"]
+    list_display += ["prompt_tokens", "cached_tokens", "completion_tokens", "duration"]
     list_filter = ["end", "created_at"]
     list_select_related = ["user", "api_key"]
     search_fields = ["user__email", "api_key__prefix", "model_name", "client"]
+
+    @admin.display(description="When", ordering="created_at")
+    def when(self, record: UsageRecord) -> str:
+        return date_format(localtime(record.created_at), "j M, H:i:s")
+
+    @display(description="From", header=True)
+    def source(self, record: UsageRecord) -> tuple[str, str]:
+        return record.api_key.name if record.api_key else "Chat", record.client
+
+    @admin.display(description="Took", ordering="duration_seconds")
+    def duration(self, record: UsageRecord) -> str:
+        return f"{record.duration_seconds:.1f} s"
 
     @display(
         description="End",

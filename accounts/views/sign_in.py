@@ -11,7 +11,7 @@ from django.urls import reverse_lazy
 from django.utils.translation import gettext as _
 
 from accounts.first_admin import has_administrator
-from accounts.forms import SignInForm
+from accounts.forms import PasswordForm, SignInForm
 
 
 class SignInView(views.LoginView):
@@ -37,6 +37,7 @@ class SignInView(views.LoginView):
 class PasswordView(views.PasswordChangeView):
     """Changing it ends every other session: their hash of the password no longer fits."""
 
+    form_class = PasswordForm
     template_name = "accounts/password.html"
     success_url = reverse_lazy("password")
 

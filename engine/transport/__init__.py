@@ -3,7 +3,8 @@
 The only package of engine/ that imports redis. It does not know what a request asks for.
 """
 
+from engine.transport.connection import RedisAway
 from engine.transport.intake_queue import Entry, IntakeQueue
 from engine.transport.transport import Transport
 
-__all__ = ["Entry", "IntakeQueue", "Transport"]
+__all__ = ["Entry", "IntakeQueue", "RedisAway", "Transport"]

@@ -17,6 +17,9 @@ ANSWER_SECONDS = 5.0
 Connection = Any
 
 
+RedisAway = redis.RedisError
+
+
 def connect(url: str, *, is_blocking: bool = False) -> Connection:
     """A connection that never repeats a command by itself: who sends it knows what a repeat means.
 
@@ -29,6 +32,8 @@ def connect(url: str, *, is_blocking: bool = False) -> Connection:
         socket_connect_timeout=CONNECT_SECONDS,
         socket_timeout=None if is_blocking else ANSWER_SECONDS,
         retry=Retry(NoBackoff(), 0),
+        # Half a surrogate pair, which JSON can spell, must reach intake to be refused there.
+        encoding_errors="surrogatepass",
     )
 
 

@@ -13,6 +13,7 @@ from engine.core.delivery import Delivery
 
 # What a restored request keeps of its hash; the script sets the rest itself.
 _KEPT_FIELDS = (
+    "born",
     "model",
     "tenant",
     "priority",

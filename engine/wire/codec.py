@@ -39,7 +39,7 @@ def decode(data: str | bytes) -> Any:
     try:
         plain = json.loads(data)
         return _reader(_KINDS[plain.pop("type")])(plain)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WireError(f"not a message of wire version {WIRE_VERSION}: {error}") from error
 
 

@@ -7,6 +7,8 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
 from unfold.decorators import display
 
 from accounts.admin.confirmation import ask_first
@@ -37,8 +39,8 @@ class ModelFilter(admin.SimpleListFilter):
 
 @admin.register(Generation)
 class GenerationAdmin(ReadOnlyAdmin):
-    list_display = ["created_at", "state_label", "user", "api_key", "client", "kind", "model_name"]
-    list_display += ["prompt", "completion_tokens", "first_token", "error_code"]
+    list_display = ["when", "state_label", "user", "source", "model_name"]
+    list_display += ["prompt", "written", "result"]
     list_filter = ["state", "kind", ModelFilter, "created_at"]
     list_select_related = ["user", "api_key"]
     search_fields = ["id", "user__email", "user__name", "api_key__prefix", "client"]
@@ -66,6 +68,15 @@ class GenerationAdmin(ReadOnlyAdmin):
     def has_stop_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(STOP_PERMISSION)
 
+    @admin.display(description="When", ordering="created_at")
+    def when(self, generation: Generation) -> str:
+        return date_format(localtime(generation.created_at), "j M, H:i:s")
+
+    @display(description="From", header=True)
+    def source(self, generation: Generation) -> tuple[str, str]:
+        key = generation.api_key
+        return key.name if key else generation.get_kind_display(), generation.client
+
     @display(description="State", label=_STATE_COLOURS)
     def state_label(self, generation: Generation) -> str:
         return generation.get_state_display()
@@ -74,10 +85,15 @@ class GenerationAdmin(ReadOnlyAdmin):
     def prompt(self, generation: Generation) -> str:
         return f"{generation.prompt_tokens} ({generation.cached_tokens})"
 
+    @admin.display(description="Written", ordering="completion_tokens")
+    def written(self, generation: Generation) -> int:
+        return generation.completion_tokens
+
     @admin.display(description="First token", ordering="ttft_seconds")
-    def first_token(self, generation: Generation) -> str | None:
+    def result(self, generation: Generation) -> str | None:
+        """After how long it came, or why it did not."""
         seconds = generation.ttft_seconds
-        return None if seconds is None else f"{seconds:.2f} s"
+        return generation.error_code or (None if seconds is None else f"{seconds:.2f} s")
 
     @admin.action(description="Stop", permissions=["stop"])
     def stop(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:

@@ -104,7 +104,7 @@ def _engine(status: wire.EngineStatus) -> dict[str, Any]:
 
 
 def _open_requests(picture: Picture) -> list[dict[str, Any]]:
-    """The running ones first, then the queue in its order, then what has not reached it."""
+    """At most MAX_REQUESTS, the oldest, in the order of `_order`."""
     generations = Generation.objects.open().select_related("user", "api_key").defer("request")
     requests = [_request(one, picture) for one in generations.order_by("created_at")[:MAX_REQUESTS]]
     return sorted(requests, key=_order)
@@ -139,10 +139,8 @@ def _state(generation: Generation, row: wire.RowStatus | None, place: int | None
     return "accepted" if place is None else f"queued, place {place}"
 
 
-def _order(request: dict[str, Any]) -> tuple[bool, float, float]:
-    place = request["place"]
-    return (
-        not request["is_running"],
-        float("inf") if place is None else place,
-        -request["age_seconds"],
-    )
+def _order(request: dict[str, Any]) -> tuple[bool, bool, int, float]:
+    """Running, then waiting in an engine, then the queue by place; the oldest first."""
+    is_in_engine = request["output_tokens"] is not None
+    place = request["place"] or 0
+    return not request["is_running"], not is_in_engine, place, -request["age_seconds"]

@@ -42,10 +42,15 @@ def connect(url: str, *, is_blocking: bool = False) -> Connection:
         socket_timeout=None if is_blocking else ANSWER_SECONDS,
         # Once, for a connection that a restart of Redis has cut. All our commands may be repeated.
         retry=Retry(NoBackoff(), 1),
+        encoding_errors="surrogatepass",
     )
 
 
-def connect_async(url: str, *, is_blocking: bool = False) -> Connection:
+def connect_async(url: str) -> Connection:
+    """Without a time-out of the socket: callers that need one use asyncio.timeout.
+
+    redis-py would use asyncio.wait_for, which before Python 3.12 may swallow a cancellation.
+    """
     pool = redis.asyncio.BlockingConnectionPool.from_url(
         url,
         max_connections=MAX_ASYNC_CONNECTIONS,
@@ -53,7 +58,8 @@ def connect_async(url: str, *, is_blocking: bool = False) -> Connection:
         protocol=2,
         decode_responses=True,
         socket_connect_timeout=CONNECT_SECONDS,
-        socket_timeout=None if is_blocking else ANSWER_SECONDS,
+        socket_timeout=None,
         retry=AsyncRetry(NoBackoff(), 1),
+        encoding_errors="surrogatepass",
     )
     return redis.asyncio.Redis.from_pool(pool)

@@ -33,7 +33,8 @@ class Follower:
     """Owned by the event loop of its hub.
 
     `after` is the seq last handed on; `is_live` says that the hub's reader fills the queue;
-    `is_confirmed` that Redis has known the request.
+    `is_confirmed` that Redis knows the request, as far as is known; `born` tells a request from one
+    submitted again after Redis lost everything.
     """
 
     def __init__(self, request_id: str, *, after: int) -> None:
@@ -45,6 +46,7 @@ class Follower:
         self.arrived = asyncio.Event()
         self._queue: collections.deque[Numbered] = collections.deque()
         self.is_confirmed = False
+        self.born: str | None = None
         self.redis_away = Absence()
         self.request_missing = Absence()
 

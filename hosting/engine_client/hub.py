@@ -15,13 +15,19 @@ from collections.abc import AsyncIterator
 import redis
 
 from engine import wire
-from hosting.engine_client.connection import Connection, EngineUnavailable, connect_async
+from hosting.engine_client.connection import (
+    ANSWER_SECONDS,
+    Connection,
+    EngineUnavailable,
+    connect_async,
+)
 from hosting.engine_client.follower import Follower, Numbered
 from hosting.engine_client.reader import Reader
 
 RANGE_COUNT = 256
 RETRY_SECONDS = 0.2
 LOST_SECONDS = 6.0  # a living engine restores what Redis lost long before
+WAITING_LOST_SECONDS = 1.0
 AWAY_SECONDS = 60.0
 
 
@@ -55,16 +61,18 @@ class Hub:
 
     async def _next(self, follower: Follower) -> list[Numbered]:
         """What comes next; nothing now and then."""
-        try:
-            if not follower.is_confirmed:
-                await self._check_exists(follower, lost_after=0.0)
-            if not follower.is_live and not follower.has_queued:
-                return await self._catch_up(follower)
+        if follower.is_confirmed and (follower.is_live or follower.has_queued):
             events = await follower.take()
-            if not events and not follower.is_done:
-                await self._check_exists(follower, lost_after=LOST_SECONDS)
-            return events
-        except redis.RedisError as error:
+            if events or follower.is_done:
+                return events
+            follower.is_confirmed = False
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                if await self._confirm(follower):
+                    return await self._catch_up(follower)
+            await asyncio.sleep(RETRY_SECONDS)
+            return []
+        except (redis.RedisError, TimeoutError) as error:
             if follower.redis_away.seconds() > AWAY_SECONDS:
                 raise EngineUnavailable(str(error)) from error
             await asyncio.sleep(RETRY_SECONDS)
@@ -72,6 +80,8 @@ class Hub:
 
     async def _catch_up(self, follower: Follower) -> list[Numbered]:
         """Read what is there; when there is no more, let the reader go on."""
+        if follower.is_live or follower.is_done:
+            return []
         entries = await self._redis.xrange(
             wire.Keys.events(follower.request_id),
             min=wire.entry_id(follower.after + 1),
@@ -84,26 +94,33 @@ class Hub:
             await self._reader.wake(self._redis)
         return events
 
-    async def _check_exists(self, follower: Follower, *, lost_after: float) -> None:
+    async def _confirm(self, follower: Follower) -> bool:
+        """Whether Redis has the request, with all that was handed on of it. Raises StreamLost."""
         key = wire.Keys.request(follower.request_id)
-        state, next_seq = await self._redis.hmget(key, "state", "seq")
+        state, next_seq, born = await self._redis.hmget(key, "state", "seq", "born")
         follower.redis_away.end()
-        if state is None:
-            if follower.request_missing.seconds() >= lost_after:
+        is_first_look = follower.born is None
+        if state is not None and born != follower.born and not is_first_look:
+            raise StreamLost(follower.request_id)
+        follower.is_confirmed = state is not None and int(next_seq) > follower.after
+        if not follower.is_confirmed:
+            patience = 0.0 if is_first_look else _patience(state)
+            if follower.request_missing.seconds() >= patience:
                 raise StreamLost(follower.request_id)
-            return
+            return False
+        follower.born = born
         follower.request_missing.end()
-        follower.is_confirmed = True
         if int(next_seq) > follower.after + 1:
             follower.is_live = False  # something was missed: read the range
         elif state == "ended":
             follower.is_done = True
+        return True
 
     def _open(self) -> None:
         self._num_following += 1
         if self._reader is None:
             self._redis = connect_async(self._url)
-            self._reader = Reader(connect_async(self._url, is_blocking=True))
+            self._reader = Reader(connect_async(self._url))
 
     async def _leave(self, follower: Follower) -> None:
         self._num_following -= 1
@@ -114,3 +131,8 @@ class Hub:
             self._reader = self._redis = None
             await reader.close()
             await connection.aclose()
+
+
+def _patience(state: str | None) -> float:
+    """How long a living engine may take to tell Redis what it forgot. What waits has no engine."""
+    return WAITING_LOST_SECONDS if state in ("intake", "queued") else LOST_SECONDS

@@ -91,6 +91,7 @@ class Reader:
             answer = await self._redis.xread(streams, count=COUNT, block=BLOCK_MS)
         except redis.RedisError as error:
             logger.warning("events are not read, Redis is away: %s", error)
+            self._doubt_all()
             await asyncio.sleep(RETRY_SECONDS)
             return
         for key, entries in answer or ():
@@ -124,6 +125,13 @@ class Reader:
             if follower.is_quiet:
                 follower.nudge()
             follower.is_quiet = True
+
+    def _doubt_all(self) -> None:
+        """Redis may come back without what it had: each follower has to look."""
+        for key, followers in list(self._followers.items()):
+            for follower in followers:
+                follower.is_confirmed = False
+            self._detach_all(key)
 
     def _detach_all(self, key: str) -> None:
         for follower in self._followers.get(key, []):

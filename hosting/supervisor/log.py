@@ -47,11 +47,10 @@ class CombinedLog:
         self._thread.start()
 
     def write(self, name: str, text: str) -> None:
-        now = datetime.datetime.now()
         line = f"{name:<{NAME_WIDTH}}| {text}"
-        self._to_file(f"{now:%Y-%m-%d %H:%M:%S} {line}")
-        with contextlib.suppress(queue.Full):
-            self._lines.put_nowait(f"{now:%H:%M:%S} {self._coloured(name, line)}\n")
+        self._to_file(f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S} {line}")
+        with contextlib.suppress(queue.Full):  # most lines carry a time of their own
+            self._lines.put_nowait(f"{self._coloured(name, line)}\n")
 
     def say(self, text: str) -> None:
         """A line of the supervisor itself."""

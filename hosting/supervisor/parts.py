@@ -66,13 +66,17 @@ def make_parts(names: Iterable[str], place: Place, environ: Mapping[str, str]) -
         "intake": (python, "-m", "engine.intake"),
         "engine": (python, "-m", "engine"),
         "celery": (
-            *(python, "-m", "celery", "-A", "hosting", "worker", "-B"),
+            *(python, "-m", "celery", "-A", "hosting", "--quiet", "worker", "-B"),
             *("--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"),
             *("--without-gossip", "--without-mingle"),
         ),
         "ledger": (python, "manage.py", "consume_ledger"),
     }
-    extra = {"engine": openblas.engine_environment(environ, num_cpus=os.cpu_count())}
+    extra = {
+        "engine": openblas.engine_environment(environ, num_cpus=os.cpu_count()),
+        # Who runs all of this as root has decided so; each start need not say it in ten lines
+        "celery": {"PYTHONWARNINGS": "ignore:You're running the worker with superuser"},
+    }
     shared = {"HEARTH_DATA_DIR": str(place.data_dir), "PYTHONUNBUFFERED": "1"}
     return [
         Part(name=name, command=commands[name], environment={**shared, **extra.get(name, {})})

@@ -13,9 +13,9 @@ import asyncio
 import dataclasses
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hosting import redis_server
 from hosting.engine_client import EngineUnavailable, get_client
@@ -31,8 +31,9 @@ from hosting.supervisor.watchdog import watch_engine
 END_SECONDS = 6.0
 REDIS_END_SECONDS = 2.0
 KILLED_SECONDS = 0.5
+IMPATIENT_SECONDS = 0.5  # one Ctrl-C may arrive twice, from the terminal and from a parent
 REDIS_START_SECONDS = 30.0
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.3
 FIRST_COMPLAINT_SECONDS = 30.0
 
 T = TypeVar("T")
@@ -62,6 +63,7 @@ class Supervisor:
         self._log = log
         self._reaper = Reaper()
         self._stop = asyncio.Event()
+        self._stopped_at = 0.0
         self._children: dict[Child, asyncio.Task[None]] = {}
         self._background: list[asyncio.Task[None]] = []
 
@@ -120,8 +122,8 @@ class Supervisor:
         self._children[child] = asyncio.create_task(child.run())
         return child
 
-    def _start_task(self, work: Awaitable[None]) -> None:
-        self._background.append(asyncio.ensure_future(work))
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        self._background.append(asyncio.create_task(work))
 
     def _mention_openblas(self) -> None:
         if "engine" not in self._plan.names or not openblas.is_wanted():
@@ -158,24 +160,25 @@ class Supervisor:
             loop.add_signal_handler(number, self._on_signal)
 
     def _on_signal(self) -> None:
-        if self._stop.is_set():  # the second time: at once
+        now = asyncio.get_running_loop().time()
+        if not self._stop.is_set():
+            self._stopped_at = now
+            self._stop.set()
+        elif now - self._stopped_at > IMPATIENT_SECONDS:  # again: at once
             for child in self._children:
+                child.end()
                 child.send(signal.SIGKILL)
-        self._stop.set()
 
     async def _until_stopped(self) -> int:
-        """A supervising task never ends by itself; one that does has a fault."""
+        """A task that ends with an error is a fault of the supervisor itself."""
         stop = asyncio.create_task(self._stop.wait())
-        tasks = [stop, *self._children.values(), *self._watchers()]
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if stop in done:
-            return 0
-        stop.cancel()
-        error = next(iter(done)).exception()
-        raise CannotStart(f"The supervisor itself has failed: {error!r}")
-
-    def _watchers(self) -> list[asyncio.Task[None]]:
-        return [task for task in self._background if not task.done()]
+        running: set[asyncio.Task[Any]] = {stop, *self._children.values(), *self._background}
+        while not stop.done():
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for error in filter(None, (task.exception() for task in done)):
+                stop.cancel()
+                raise CannotStart(f"The supervisor itself has failed: {error!r}") from error
+        return 0
 
     async def _unless_stopped(self, work: Awaitable[T]) -> bool:
         """Whether a signal came before the work was done. Raises CannotStart for its faults."""

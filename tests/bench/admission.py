@@ -75,7 +75,6 @@ async def _probe_ttfts(
         for probe in probes:
             await asyncio.sleep(chooser.uniform(*PAUSE_SECONDS))
             ttfts.append((await ask_among_others(target, probe)).ttft)
-    await ask_among_others(target, probes[0])  # answered when the closed streams have left
     return ttfts
 
 

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from tests.bench.exchange import Exchange, Question, Target, open_exchange
-from tests.bench.load import ANSWER_TIMEOUT_SECONDS
+from tests.bench.load import ANSWER_TIMEOUT_SECONDS, ask_among_others
 from tests.bench.report import BenchmarkFailed
 
 ENDLESS_TOKENS = 12_000  # longer than any measurement beside it; fits the models' context
@@ -34,6 +34,12 @@ async def running_streams(
     finally:
         for exchange in exchanges:
             exchange.close()
+    await _settle(target)
+
+
+async def _settle(target: Target) -> None:
+    """A question that is answered when the streams that were hung up have left their rows."""
+    await ask_among_others(target, Question(prompt="Still there?", max_tokens=4))
 
 
 async def _all_have_text(exchanges: Sequence[Exchange]) -> None:

@@ -1,76 +1,38 @@
-"""mlx-lm's BatchGenerator under closed-loop load in its own process: no HTTP, no text.
+"""mlx-lm's BatchGenerator as a source of tokens: no HTTP, no text.
 
-`python -m tests.bench.batch_generator MODEL` reads a job a line and answers each with a line.
-A job: {"streams": [[prompt, ...], ...], "max_tokens": n, "temperature": t, "shares_sampler": bool}.
+`python -m tests.bench.batch_generator MODEL_FOLDER`; jobs as in closed_loop.py, with
+"temperature" and "shares_sampler".
 """
 
 from __future__ import annotations
 
-import json
 import sys
-import time
-from collections import deque
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 from mlx_lm import load
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.sample_utils import make_sampler
 
+from tests.bench.closed_loop import NewTokens, serve_jobs
 
-class ClosedLoop:
-    """Keeps one request of every stream in the generator and notes when each token came."""
+NUM_ROWS = 32  # as many as mlx_lm.server's default
 
-    def __init__(
-        self,
-        generator: BatchGenerator,
-        streams: list[list[list[int]]],
-        *,
-        max_tokens: int,
-        sampler_for_request: Callable[[], Any],
-    ) -> None:
-        self._generator = generator
-        self._waiting = [deque(prompts) for prompts in streams]
-        self._max_tokens = max_tokens
-        self._sampler_for_request = sampler_for_request
-        self._stream_of: dict[int, int] = {}
-        self._token_times: dict[int, list[float]] = {}  # the first is the time of submission
 
-    def run(self) -> dict[str, Any]:
-        started_at = time.perf_counter()
-        for stream in range(len(self._waiting)):
-            self._submit_next(stream)
-        while self._stream_of:
-            _, responses = self._generator.next()
-            self._note(responses)
-        return {"seconds": time.perf_counter() - started_at, **self._samples()}
+class BatchGeneratorSource:
+    def __init__(self, model: Any, *, temperature: float, shares_sampler: bool) -> None:
+        self._generator = BatchGenerator(model, completion_batch_size=NUM_ROWS)
+        self._sampler_for_request = _sampler_source(temperature, shares_sampler=shares_sampler)
 
-    def _submit_next(self, stream: int) -> None:
-        if not self._waiting[stream]:
-            return
-        (uid,) = self._generator.insert(
-            [self._waiting[stream].popleft()],
-            [self._max_tokens],
-            samplers=[self._sampler_for_request()],
+    def submit(self, prompt_token_ids: list[int], *, max_tokens: int) -> int:
+        (key,) = self._generator.insert(
+            [prompt_token_ids], [max_tokens], samplers=[self._sampler_for_request()]
         )
-        self._stream_of[uid] = stream
-        self._token_times[uid] = [time.perf_counter()]
+        return int(key)
 
-    def _note(self, responses: list[Any]) -> None:
-        now = time.perf_counter()
-        for response in responses:
-            self._token_times[response.uid].append(now)
-            if response.finish_reason is not None:
-                self._submit_next(self._stream_of.pop(response.uid))
-
-    def _samples(self) -> dict[str, Any]:
-        times = list(self._token_times.values())
-        return {
-            "tokens": sum(len(one) - 1 for one in times),
-            "ttfts": [one[1] - one[0] for one in times],
-            "gaps": [later - earlier for one in times for earlier, later in pairwise(one[1:])],
-        }
+    def step(self) -> list[NewTokens]:
+        _, responses = self._generator.next()
+        return [NewTokens(one.uid, 1, one.finish_reason is not None) for one in responses]
 
 
 def _sampler_source(temperature: float, *, shares_sampler: bool) -> Callable[[], Any]:
@@ -85,28 +47,18 @@ def _sampler_source(temperature: float, *, shares_sampler: bool) -> Callable[[],
 
 def main(model_folder: str) -> None:
     model, tokenizer = load(model_folder)
-    for line in sys.stdin:
-        job = json.loads(line)
-        streams = [
-            [
-                tokenizer.apply_chat_template(
-                    [{"role": "user", "content": prompt}], add_generation_prompt=True
-                )
-                for prompt in prompts
-            ]
-            for prompts in job["streams"]
-        ]
-        generator = BatchGenerator(model, completion_batch_size=max(32, len(streams)))
-        loop = ClosedLoop(
-            generator,
-            streams,
-            max_tokens=job["max_tokens"],
-            sampler_for_request=_sampler_source(
-                job["temperature"], shares_sampler=job["shares_sampler"]
-            ),
+
+    def source_of(job: dict[str, Any]) -> BatchGeneratorSource:
+        return BatchGeneratorSource(
+            model, temperature=job["temperature"], shares_sampler=job["shares_sampler"]
         )
-        print(json.dumps(loop.run()), flush=True)
-        generator.close()
+
+    def tokenize(prompt: str) -> list[int]:
+        message = {"role": "user", "content": prompt}
+        token_ids: list[int] = tokenizer.apply_chat_template([message], add_generation_prompt=True)
+        return token_ids
+
+    serve_jobs(source_of, tokenize)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tests.bench.load import ask
 from tests.bench.ours import hearth_service
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import BenchmarkFailed, Result
-from tests.bench.rivals import MLX_LM_SERVER, BatchGeneratorRival, batch_generator, mlx_lm_server
+from tests.bench.rivals import MLX_LM_SERVER, InProcess, batch_generator, mlx_lm_server
 from tests.tiny_models import tiny_model_path
 
 MODELS = {"tiny": "tiny-qwen3", "small": "small-llama"}
@@ -28,7 +28,7 @@ EQUALITY_TOKENS = 64
 class Contestants:
     ours: Target
     server: Target
-    generator: BatchGeneratorRival
+    generator: InProcess
     prompts: PromptMaker
 
     @property

@@ -1,4 +1,4 @@
-"""The rivals, each in a process of its own: mlx_lm.server on a port, BatchGenerator without one."""
+"""Those whom we are measured against, and engines without a server, each in its own process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.bench.exchange import Question, Target
 from tests.bench.load import Load
 from tests.bench.processes import Child, JobChild, free_port
+from tests.bench.report import BenchmarkFailed
 
 MLX_LM_SERVER = "mlx_lm.server"
 BATCH_GENERATOR = "BatchGenerator"
@@ -26,25 +27,30 @@ def mlx_lm_server(model_path: Path, logs: Path, *options: str) -> Iterator[Targe
         yield Target(name=MLX_LM_SERVER, port=port, model="default_model")
 
 
-class BatchGeneratorRival:
-    """Does the same work as a server, given the same questions, without being one."""
+class InProcess:
+    """An engine without a server around it, given the same questions as a server."""
 
-    def __init__(self, child: JobChild) -> None:
+    def __init__(self, name: str, child: JobChild) -> None:
+        self._name = name
         self._child = child
 
     def run_load(
         self, streams: Sequence[Sequence[Question]], *, shares_sampler: bool = False
     ) -> Load:
-        """All questions of one load have the same max_tokens and temperature."""
-        first = streams[0][0]
+        """All questions of one load have the same temperature."""
         done = self._child.do(
             {
-                "streams": [[question.prompt for question in stream] for stream in streams],
-                "max_tokens": first.max_tokens,
-                "temperature": first.temperature,
+                "streams": [
+                    [{"prompt": one.prompt, "max_tokens": one.max_tokens} for one in stream]
+                    for stream in streams
+                ],
+                "temperature": streams[0][0].temperature,
                 "shares_sampler": shares_sampler,
             }
         )
+        wanted = sum(question.max_tokens for stream in streams for question in stream)
+        if done["tokens"] != wanted:
+            raise BenchmarkFailed(f"{self._name} gave {done['tokens']} of {wanted} tokens")
         return Load(
             tokens=done["tokens"],
             seconds=done["seconds"],
@@ -54,7 +60,20 @@ class BatchGeneratorRival:
 
 
 @contextlib.contextmanager
-def batch_generator(model_path: Path, logs: Path) -> Iterator[BatchGeneratorRival]:
-    command = [sys.executable, "-m", "tests.bench.batch_generator", str(model_path)]
-    with JobChild(command, log=logs / f"batch_generator-{model_path.name}.log") as child:
-        yield BatchGeneratorRival(child)
+def batch_generator(model_path: Path, logs: Path) -> Iterator[InProcess]:
+    with _in_process(BATCH_GENERATOR, "batch_generator", model_path, logs) as generator:
+        yield generator
+
+
+@contextlib.contextmanager
+def engine_loop(model_path: Path, logs: Path) -> Iterator[InProcess]:
+    """Ours, for the benchmark that leaves out everything around the engines."""
+    with _in_process("engine loop", "engine_loop", model_path, logs) as loop:
+        yield loop
+
+
+@contextlib.contextmanager
+def _in_process(name: str, module: str, model_path: Path, logs: Path) -> Iterator[InProcess]:
+    command = [sys.executable, "-m", f"tests.bench.{module}", str(model_path)]
+    with JobChild(command, log=logs / f"{module}-{model_path.name}.log") as child:
+        yield InProcess(name, child)

@@ -1,0 +1,80 @@
+"""`python -m engine`: read the settings, build the objects, hand them to each other, run.
+
+Exit codes: 0 after SIGTERM or SIGINT, 2 for settings that cannot work.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import signal
+import sys
+import threading
+
+from engine.config import BadConfig, EngineConfig, config_from_process
+
+_OPEN_FILES = 4096  # importing mlx_lm lowers the limit to this, for good
+
+
+def main() -> int:
+    logging.basicConfig(
+        level=os.environ.get("HEARTH_LOG_LEVEL", "INFO"),
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    try:
+        config = config_from_process(sys.argv[1:])
+        _check_limits()
+    except BadConfig as error:
+        print(f"engine: {error}", file=sys.stderr)
+        return 2
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    _serve(config, stopping)
+    return 0
+
+
+def _serve(config: EngineConfig, stopping: threading.Event) -> None:
+    # Only now: mlx_lm changes the process's limits when it is imported.
+    from engine.core.pacing import TimeLedger
+    from engine.guard import MemoryGuard
+    from engine.metrics import Vitals
+    from engine.model.memory import DeviceMemory
+    from engine.pool import ModelPool
+    from engine.shelf import DeviceShelf
+    from engine.transport import Transport
+    from engine.worker import Worker
+
+    _raise_open_files()
+    memory = DeviceMemory(explicit_ceiling_bytes=config.memory_limit_bytes)
+    vitals = Vitals(engine_name=config.name, memory=memory)
+    shelf = DeviceShelf(
+        memory,
+        ledger=TimeLedger(),
+        vitals=vitals,
+        casts_to_float32=memory.is_cpu and not config.keeps_cpu_dtype,
+    )
+    pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=memory.ceiling_bytes))
+    transport = Transport(redis_url=config.redis_url, engine_name=config.name, status=vitals.status)
+    worker = Worker(transport=transport, pool=pool, vitals=vitals, memory=memory)
+    transport.start()
+    try:
+        worker.run(stopping)
+    finally:
+        transport.close()
+
+
+def _check_limits() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < _OPEN_FILES:
+        raise BadConfig(f"the limit of open files is {hard}; mlx_lm needs {_OPEN_FILES}")
+
+
+def _raise_open_files() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

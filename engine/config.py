@@ -1,0 +1,62 @@
+"""The engine's settings, from the environment and the command line; no default hides elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from engine import wire
+
+_CHECKOUT = Path(__file__).resolve().parent.parent
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+class BadConfig(Exception):
+    """The engine cannot start with these settings."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """`memory_limit_bytes` None: what the machine has. `keeps_cpu_dtype`: no cast to float32."""
+
+    name: str
+    redis_url: str
+    memory_limit_bytes: int | None = None
+    keeps_cpu_dtype: bool = False
+
+
+def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> EngineConfig:
+    """Raises BadConfig."""
+    parser = argparse.ArgumentParser(prog="python -m engine", description="The model worker.")
+    parser.add_argument("--name", default="engine-1", help="unique among the engines")
+    name = parser.parse_args(arguments).name
+    if not _NAME.fullmatch(name):
+        raise BadConfig(f"--name {name!r}: letters, digits, dot, dash and underscore only")
+    data_dir = environment.get("HEARTH_DATA_DIR") or str(_CHECKOUT / "data")
+    return EngineConfig(
+        name=name,
+        redis_url=environment.get("REDIS_URL") or wire.default_redis_url(data_dir),
+        memory_limit_bytes=_gibibytes(environment, "HEARTH_MEMORY_LIMIT_GB"),
+        keeps_cpu_dtype=environment.get("HEARTH_CPU_DTYPE", "float32") == "stored",
+    )
+
+
+def config_from_process(arguments: Sequence[str]) -> EngineConfig:
+    return read_config(arguments, os.environ)
+
+
+def _gibibytes(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name, "")
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise BadConfig(f"{name}={text!r} is not a number") from error
+    if not value > 0:
+        raise BadConfig(f"{name}={text!r} must be above 0")
+    return int(value * 1024**3)

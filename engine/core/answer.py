@@ -1,0 +1,139 @@
+"""One answer on its way out: tokens become wire events, the end is recognised. Pure.
+
+It does not know tokenizers (a TextStream does that) nor rows (the scheduler does).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import Protocol
+
+from engine import wire
+from engine.core.stopping import StopMatcher
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Text of one channel; in a tool call, a fragment of its arguments."""
+
+    channel: wire.Channel
+    text: str
+    tool_call: wire.ToolCallPart | None = None
+
+
+class TextStream(Protocol):
+    """Tokens in, text by channel out. A pure function of the tokens, so that it can be replayed."""
+
+    @property
+    def channel(self) -> wire.Channel: ...
+    @property
+    def has_tool_calls(self) -> bool: ...
+    def add(self, token_id: int) -> list[Piece]: ...
+    def finish(self) -> list[Piece]: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    reason: wire.FinishReason
+    stop_string: str | None = None
+
+
+class Answer:
+    """Live state of one request's output. `ending` is set once the answer is complete.
+
+    Tokens that an earlier engine delivered are replayed silently: text, stop strings and channels
+    stand afterwards as they stood there.
+    """
+
+    def __init__(
+        self,
+        work: wire.Work,
+        text: TextStream,
+        *,
+        end_token_ids: Collection[int],
+        delivered_token_ids: tuple[int, ...] = (),
+    ):
+        self.work = work
+        self.ending: Ending | None = None
+        self._text = text
+        self._stops = StopMatcher(work.stop)
+        self._end_token_ids = end_token_ids
+        self._num_tokens = 0
+        self._num_reasoning_tokens = 0
+        for token_id in delivered_token_ids:
+            self.add(token_id)
+
+    @property
+    def usage(self) -> wire.Usage:
+        return wire.Usage(
+            prompt_tokens=len(self.work.prompt_token_ids),
+            completion_tokens=self._num_tokens,
+            reasoning_tokens=self._num_reasoning_tokens,
+        )
+
+    def add(self, token_id: int, logprobs: wire.PositionLogprobs | None = None) -> list[wire.Event]:
+        """The Deltas of one more token; the first carries the token itself."""
+        self._num_tokens += 1
+        if token_id in self._end_token_ids:
+            pieces = self._end(wire.FinishReason.STOP)
+        else:
+            pieces = self._stopped(self._text.add(token_id))
+            self._num_reasoning_tokens += self._text.channel is wire.Channel.REASONING
+            if self._stops.matched is not None:
+                self.ending = Ending(reason=wire.FinishReason.STOP, stop_string=self._stops.matched)
+            elif self._num_tokens >= self.work.max_tokens:
+                pieces += self._end(wire.FinishReason.LENGTH)
+        return _deltas(pieces, token_id, logprobs)
+
+    def cut(self) -> list[wire.Event]:
+        """Somebody cancelled: the text that was held back, as it is part of the answer."""
+        return [_delta(piece) for piece in self._end(wire.FinishReason.CANCELLED)]
+
+    def _end(self, reason: wire.FinishReason) -> list[Piece]:
+        pieces = self._stopped(self._text.finish())
+        if self._stops.matched is not None:
+            self.ending = Ending(reason=wire.FinishReason.STOP, stop_string=self._stops.matched)
+            return pieces
+        if held := self._stops.flush():
+            pieces.append(Piece(channel=wire.Channel.CONTENT, text=held))
+        if reason is wire.FinishReason.STOP and self._text.has_tool_calls:
+            reason = wire.FinishReason.TOOL_CALLS
+        self.ending = Ending(reason=reason)
+        return pieces
+
+    def _stopped(self, pieces: list[Piece]) -> list[Piece]:
+        """Stop strings count in what is said, not in what is thought or called."""
+        if not self.work.stop:
+            return pieces
+        shown = []
+        for piece in pieces:
+            if piece.channel is wire.Channel.CONTENT:
+                text = self._stops.feed(piece.text)
+            elif self._stops.matched is not None:
+                break
+            else:
+                if held := self._stops.flush():
+                    shown.append(Piece(channel=wire.Channel.CONTENT, text=held))
+                text = piece.text
+            if text:
+                shown.append(dataclasses.replace(piece, text=text))
+        return shown
+
+
+def _deltas(
+    pieces: list[Piece], token_id: int, logprobs: wire.PositionLogprobs | None
+) -> list[wire.Event]:
+    first = pieces[0] if pieces else Piece(channel=wire.Channel.CONTENT, text="")
+    delta = wire.Delta(
+        channel=first.channel,
+        text=first.text,
+        token_ids=(token_id,),
+        logprobs=(logprobs,) if logprobs else (),
+        tool_call=first.tool_call,
+    )
+    return [delta, *(_delta(piece) for piece in pieces[1:])]
+
+
+def _delta(piece: Piece) -> wire.Delta:
+    return wire.Delta(channel=piece.channel, text=piece.text, tool_call=piece.tool_call)

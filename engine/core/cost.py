@@ -1,0 +1,98 @@
+"""How long will a prefill slice take? Learned from every slice that was run. Pure numbers.
+
+    seconds = a + b * tokens + c * tokens * context
+
+`context` is the mean number of tokens before each token of the slice. The three coefficients are a
+ridge regression with exponential forgetting: old machines' load fades, a prior keeps it sane.
+"""
+
+from __future__ import annotations
+
+_FORGETTING = 0.97
+_OUTLIER_FACTOR = 8.0  # a first use of a shape may compile for seconds: no news about speed
+_CONTEXT_UNIT = 1024.0  # keeps the three features of one magnitude
+_PRIOR = (0.005, 0.002, 0.0002)  # 500 tokens/s: cautious until measured
+_PRIOR_WEIGHT = 0.05
+
+
+class CostModel:
+    def __init__(self) -> None:
+        self._coefficients = _PRIOR
+        self._moments = [[_PRIOR_WEIGHT if i == j else 0.0 for j in range(3)] for i in range(3)]
+        self._targets = [_PRIOR_WEIGHT * value for value in _PRIOR]
+        self._num_learned = 0
+
+    def predict(self, tokens: int, context: float) -> float:
+        """Seconds for a slice of `tokens` tokens after `context` others."""
+        features = _features(tokens, context)
+        return sum(k * x for k, x in zip(self._coefficients, features, strict=True))
+
+    def learn(self, *, tokens: int, context: float, seconds: float) -> None:
+        expected = self.predict(tokens, context)
+        if self._num_learned >= 4 and seconds > _OUTLIER_FACTOR * expected:
+            seconds = 2 * expected
+        self._num_learned += 1
+        self._add(_features(tokens, context), seconds)
+        self._coefficients = _non_negative_solution(self._moments, self._targets)
+
+    def most_tokens(self, *, seconds: float, context: float, at_most: int, at_least: int) -> int:
+        """The largest slice that fits into `seconds`, within the two limits."""
+        a, b, c = self._coefficients
+        # The slice itself adds half its length to the mean context: solve the quadratic.
+        per_token = b + c * context / _CONTEXT_UNIT
+        curve = c / (2 * _CONTEXT_UNIT)
+        budget = max(0.0, seconds - a)
+        if curve > 1e-15:
+            tokens = ((per_token**2 + 4 * curve * budget) ** 0.5 - per_token) / (2 * curve)
+        else:
+            tokens = budget / max(per_token, 1e-9)
+        return int(min(at_most, max(at_least, tokens)))
+
+    def _add(self, features: tuple[float, float, float], seconds: float) -> None:
+        # Relative error counts, not absolute: short slices matter as much as long ones.
+        weight = 1.0 / max(seconds, 1e-4) ** 2 * 1e-3
+        for i in range(3):
+            self._targets[i] = _FORGETTING * self._targets[i] + weight * features[i] * seconds
+            for j in range(3):
+                self._moments[i][j] = (
+                    _FORGETTING * self._moments[i][j] + weight * features[i] * features[j]
+                )
+        # Some of the prior flows back, or forgetting would leave the equations singular.
+        for i in range(3):
+            refill = (1 - _FORGETTING) * _PRIOR_WEIGHT * 1e-2
+            self._moments[i][i] += refill
+            self._targets[i] += refill * _PRIOR[i]
+
+
+def _features(tokens: int, context: float) -> tuple[float, float, float]:
+    return 1.0, float(tokens), tokens * context / _CONTEXT_UNIT
+
+
+def _non_negative_solution(
+    moments: list[list[float]], targets: list[float]
+) -> tuple[float, float, float]:
+    """Least squares; a coefficient that comes out negative is dropped and the rest solved again."""
+    active = [0, 1, 2]
+    while active:
+        solution = _solve(
+            [[moments[i][j] for j in active] for i in active], [targets[i] for i in active]
+        )
+        if min(solution) >= 0:
+            break
+        active.remove(active[solution.index(min(solution))])
+    values = dict(zip(active, solution, strict=True)) if active else {}
+    return values.get(0, 0.0), max(values.get(1, 0.0), 1e-7), values.get(2, 0.0)
+
+
+def _solve(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Gauss without pivoting: the matrix is positive definite."""
+    size = len(right)
+    rows = [[*line, value] for line, value in zip(matrix, right, strict=True)]
+    for i in range(size):
+        for k in range(i + 1, size):
+            factor = rows[k][i] / rows[i][i]
+            rows[k] = [x - factor * y for x, y in zip(rows[k], rows[i], strict=True)]
+    for i in reversed(range(size)):
+        known = sum(rows[i][j] * rows[j][size] for j in range(i + 1, size))
+        rows[i][size] = (rows[i][size] - known) / rows[i][i]
+    return [row[size] for row in rows]

@@ -1,0 +1,76 @@
+"""Who gets the next turn of the device, prompts or running rows, and how large a slice may be.
+
+Two numbers say it: `stall_seconds` is the longest that running rows wait for one slice,
+`decode_share` the part of the time that is theirs while prompts wait.
+Both directions are bounded: a slice costs the running rows at most a stall, and prompts always
+get the rest of the time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from engine import wire
+
+_MOST_SLICE_TOKENS = 2048
+_LEAST_SLICE_TOKENS = 16
+_ALONE_FACTOR = 4.0  # nobody waits for a token, but arrivals and cancels still want to be seen
+_LARGEST_SHARE = 0.95
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The settings of one model, as one value that a turn reads once."""
+
+    max_rows: int
+    stall_seconds: float
+    decode_share: float
+    most_slice_tokens: int = _MOST_SLICE_TOKENS
+    least_slice_tokens: int = _LEAST_SLICE_TOKENS
+
+    @classmethod
+    def of(cls, spec: wire.ModelSpec, *, may_batch: bool) -> Pace:
+        return cls(
+            max_rows=spec.max_rows if may_batch else 1,
+            stall_seconds=spec.stall_ms / 1000,
+            decode_share=min(max(spec.decode_share, 0.0), _LARGEST_SHARE),
+        )
+
+    def slice_seconds(self, *, someone_decodes: bool) -> float:
+        return self.stall_seconds * (1.0 if someone_decodes else _ALONE_FACTOR)
+
+
+class TimeLedger:
+    """Seconds of decoding owed to running rows for slices they waited for. One per device.
+
+    A decode step pays back when it is decided, with what steps took lately: the device works one
+    step ahead of what is measured.
+    """
+
+    def __init__(self) -> None:
+        self._owed_seconds = 0.0
+        self._decode_seconds = 0.01
+
+    @property
+    def owes_decode(self) -> bool:
+        return self._owed_seconds > self._decode_seconds / 2
+
+    @property
+    def decode_seconds(self) -> float:
+        """What a decode step takes, as measured lately."""
+        return self._decode_seconds
+
+    def book_slice(self, seconds: float, *, share: float) -> None:
+        self._owed_seconds += seconds * share / (1 - share)
+
+    def book_decode(self) -> None:
+        self._owed_seconds = max(0.0, self._owed_seconds - self._decode_seconds)
+
+    def learn_decode(self, seconds: float) -> None:
+        self._decode_seconds += 0.1 * (
+            min(seconds, 10 * self._decode_seconds) - self._decode_seconds
+        )
+
+    def forgive(self) -> None:
+        """Nobody decodes: nothing is owed to anybody."""
+        self._owed_seconds = 0.0

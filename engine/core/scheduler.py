@@ -1,0 +1,200 @@
+"""Which rows compute what in the next step. Pure: it sees numbers, never tensors, clocks or queues.
+
+    waiting --admit--> prefilling --last slice--> (ready) --join--> decoding --finish--> gone
+
+Invariants (tests/engine/core/test_simulation.py holds them):
+- a row's tokens are computed once, in order, and the last known one by the batch call;
+- a row leaves the batch in the first step after its end, its cancel, or its last draw;
+- a slice is decided only when no other slice is still being computed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+from engine.core.bisection import Bisection
+from engine.core.cost import CostModel
+from engine.core.pacing import Pace, TimeLedger
+from engine.core.sequence import Sequence, Status
+from engine.core.slicing import plan_slices
+from engine.core.step import Drawn, Join, Outcome, Slice, Step
+
+
+class Scheduler:
+    """The rows of one model. Three verbs: schedule a step, let the runner run it, update."""
+
+    def __init__(self, pace: Pace, ledger: TimeLedger):
+        self.pace = pace
+        self.cost = CostModel()
+        self._ledger = ledger
+        self._bisection = Bisection()
+        self._row_ids = itertools.count()
+        self._live: dict[int, Sequence] = {}  # by row_id: admitted, not finished
+        self._waiting: list[Sequence] = []
+        self._prefilling: list[Sequence] = []
+        self._batch: list[Sequence] = []
+        self._gone: list[int] = []
+        self._in_flight: list[Step] = []
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self._waiting or self._live or self._gone or self._in_flight)
+
+    @property
+    def is_decoding(self) -> bool:
+        return any(sequence.may_draw for sequence in self._batch)
+
+    def find_request_id(self, row_id: int) -> str | None:
+        """Whose row it is; None if it has ended meanwhile."""
+        sequence = self._live.get(row_id)
+        return sequence.request_id if sequence is not None else None
+
+    def add(self, sequence: Sequence) -> None:
+        self._waiting.append(sequence)
+
+    def finish(self, sequence: Sequence) -> None:
+        """The row computes nothing more, for whatever reason; it leaves in the next step."""
+        sequence.status = Status.FINISHED
+        self._bisection.clear(sequence.request_id)
+        if sequence in self._waiting:
+            self._waiting.remove(sequence)
+            return
+        self._take_row(sequence)
+
+    def schedule(self, *, now: float, others_decode: bool = False) -> Step:
+        """The next step. `others_decode`: rows of another model would wait for a slice as well."""
+        self._admit()
+        prompts = [one for one in self._prefilling if one.slice_tokens_left > 0]
+        ready = [one for one in self._prefilling if one.slice_tokens_left <= 0]
+        someone_decodes = others_decode or self.is_decoding or bool(ready)
+        if prompts and self._is_turn_of_prompts(ready, someone_decodes=someone_decodes):
+            step = self._slice_step(prompts, now=now, someone_decodes=someone_decodes)
+        else:
+            step = self._decode_step(ready)
+        if step.computed_row_ids:
+            self._in_flight.append(step)
+        return step
+
+    def update(self, outcome: Outcome) -> list[tuple[Sequence, Drawn]]:
+        """Learn from a computed step; the tokens drawn for rows that still live."""
+        self._in_flight.remove(outcome.step)
+        self._learn(outcome)
+        drawn = []
+        for one in outcome.drawn:
+            if (sequence := self._live.get(one.row_id)) is not None:
+                sequence.token_ids.append(one.token_id)
+                self._bisection.clear(sequence.request_id)
+                drawn.append((sequence, one))
+        return drawn
+
+    def restart(self, failed: Step) -> Sequence | None:
+        """A step failed and the device's state is void: every row starts again from its tokens.
+
+        Returns the culprit once it is proven. The caller finishes it.
+        """
+        row_ids = {
+            row_id for step in [*self._in_flight, failed] for row_id in step.computed_row_ids
+        }
+        rows = [self._live[row_id] for row_id in row_ids if row_id in self._live]
+        culprit = self._bisection.report_failure(one.request_id for one in rows)
+        self._waiting = [*self._live.values(), *self._waiting]
+        for sequence in self._live.values():
+            sequence.forget_computed()
+        self._live, self._prefilling, self._batch = {}, [], []
+        self._gone, self._in_flight = [], []
+        return next((one for one in rows if one.request_id == culprit), None)
+
+    def _admit(self) -> None:
+        for sequence in list(self._waiting):
+            if len(self._live) >= self.pace.max_rows:
+                return
+            if self._bisection.may_run(sequence.request_id):
+                self._waiting.remove(sequence)
+                sequence.status = Status.PREFILLING
+                sequence.row_id = next(self._row_ids)
+                self._live[sequence.row_id] = sequence
+                self._prefilling.append(sequence)
+
+    def _take_row(self, sequence: Sequence) -> None:
+        assert sequence.row_id is not None
+        self._live.pop(sequence.row_id)
+        if sequence in self._prefilling:
+            self._prefilling.remove(sequence)
+            self._gone.append(sequence.row_id)
+        elif sequence in self._batch:
+            self._batch.remove(sequence)
+            self._gone.append(sequence.row_id)
+
+    def _is_turn_of_prompts(self, ready: list[Sequence], *, someone_decodes: bool) -> bool:
+        if not someone_decodes:
+            self._ledger.forgive()
+            return True
+        # A ready row is one batch call away from its first token.
+        if ready or self._ledger.owes_decode:
+            return False
+        # What the slice in flight will owe is known when it is measured; rows decode meanwhile.
+        return not self._has_slice_in_flight or self.pace.decode_share == 0
+
+    @property
+    def _has_slice_in_flight(self) -> bool:
+        return any(step.slices for step in self._in_flight)
+
+    def _slice_step(self, prompts: list[Sequence], *, now: float, someone_decodes: bool) -> Step:
+        if self._has_slice_in_flight:
+            return Step(leaves=self._take_leaves())
+        seconds = self.pace.slice_seconds(someone_decodes=someone_decodes)
+        slices = plan_slices(prompts, cost=self.cost, pace=self.pace, seconds=seconds, now=now)
+        return Step(leaves=self._take_leaves(), slices=slices)
+
+    def expected_seconds(self, slices: Iterable[Slice]) -> float:
+        return sum(self.cost.predict(one.num_tokens, one.mean_context) for one in slices)
+
+    def _decode_step(self, ready: list[Sequence]) -> Step:
+        leaves = self._take_leaves()
+        for sequence in ready:
+            self._prefilling.remove(sequence)
+            self._batch.append(sequence)
+            sequence.status = Status.DECODING
+        joins = tuple(_join(sequence) for sequence in ready)
+        for sequence in self._batch:
+            sequence.num_drawn += 1
+            sequence.computed_tokens += 1
+        if self._batch:
+            self._ledger.book_decode()
+        return Step(leaves=leaves, joins=joins, decodes=_row_ids(self._batch))
+
+    def _take_leaves(self) -> tuple[int, ...]:
+        """Rows that have ended, and rows whose last token is already being drawn."""
+        done = [one for one in self._batch if not one.may_draw]
+        self._batch = [one for one in self._batch if one.may_draw]
+        leaves = (*self._gone, *_row_ids(done))
+        self._gone = []
+        return leaves
+
+    def _learn(self, outcome: Outcome) -> None:
+        if outcome.step.decodes:
+            self._ledger.learn_decode(outcome.seconds)
+            return
+        if self.is_decoding:
+            self._ledger.book_slice(outcome.seconds, share=self.pace.decode_share)
+        expected = self.expected_seconds(outcome.step.slices)
+        for one in outcome.step.slices:
+            share = self.cost.predict(one.num_tokens, one.mean_context) / expected
+            self.cost.learn(
+                tokens=one.num_tokens, context=one.mean_context, seconds=outcome.seconds * share
+            )
+
+
+def _row_ids(sequences: Iterable[Sequence]) -> tuple[int, ...]:
+    return tuple(one.row_id for one in sequences if one.row_id is not None)
+
+
+def _join(sequence: Sequence) -> Join:
+    assert sequence.row_id is not None
+    return Join(
+        row_id=sequence.row_id,
+        prompt_token_ids=tuple(sequence.token_ids[: sequence.num_prompt_tokens]),
+        output_token_ids=sequence.output_token_ids,
+        sampling=sequence.sampling,
+    )

@@ -1,0 +1,65 @@
+"""A request inside the engine: its tokens, how far they are computed, its state. Live, one owner.
+
+It does not know what a token means nor when an answer ends; answer.py does.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from engine import wire
+
+
+class Status(StrEnum):
+    WAITING = "waiting"
+    PREFILLING = "prefilling"
+    DECODING = "decoding"
+    FINISHED = "finished"
+
+
+class Sequence:
+    """
+        token_ids  [ prompt .......... | output known ... ]
+                   [ computed ...... | to compute ......  ]
+
+    Invariants:
+    - the last known token is computed by the batch call that draws the next one, never by a slice;
+    - `num_drawn` counts the output tokens asked of the device, known or still on their way;
+    - num_output_tokens <= num_drawn <= max_tokens.
+    """
+
+    def __init__(self, work: wire.Work, *, delivered_token_ids: tuple[int, ...], arrived_at: float):
+        self.request_id = work.request_id
+        self.sampling = work.sampling
+        self.max_tokens = work.max_tokens
+        self.num_prompt_tokens = len(work.prompt_token_ids)
+        self.token_ids: list[int] = [*work.prompt_token_ids, *delivered_token_ids]
+        self.arrived_at = arrived_at
+        self.row_id: int | None = None
+        self.status = Status.WAITING
+        self.computed_tokens = 0
+        self.num_drawn = len(delivered_token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def output_token_ids(self) -> tuple[int, ...]:
+        return tuple(self.token_ids[self.num_prompt_tokens :])
+
+    @property
+    def slice_tokens_left(self) -> int:
+        """Tokens that slices must compute before the row may join the batch."""
+        return len(self.token_ids) - 1 - self.computed_tokens
+
+    @property
+    def may_draw(self) -> bool:
+        return self.num_drawn < self.max_tokens
+
+    def forget_computed(self) -> None:
+        """Go back to the start of the queue: what the device held for this row is lost."""
+        self.status = Status.WAITING
+        self.row_id = None
+        self.computed_tokens = 0
+        self.num_drawn = self.num_output_tokens

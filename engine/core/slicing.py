@@ -1,0 +1,83 @@
+"""Which prompts get how many tokens in one slice turn. Pure, greedy, a few lines of policy.
+
+Shortest remaining work first, so that a long prompt never blocks a short one; waiting counts, so
+that no prompt starves. Several short tails share a turn, and short prompts that start level are cut
+as one rectangle: one forward without padding.
+"""
+
+from __future__ import annotations
+
+from engine.core.cost import CostModel
+from engine.core.pacing import Pace
+from engine.core.sequence import Sequence
+from engine.core.step import Slice
+
+_AGEING = 0.5  # a second waited weighs as much as half a second of work less
+_RECTANGLE_TOKENS = 512  # a forward of this size is efficient; a larger one only delays its rows
+_SIMILAR_FACTOR = 2
+
+
+def plan_slices(
+    prompts: list[Sequence], *, cost: CostModel, pace: Pace, seconds: float, now: float
+) -> tuple[Slice, ...]:
+    """At least one slice, and as many as fit into `seconds`. Advances the sequences."""
+    slices: list[Slice] = []
+    left = seconds
+    while pending := [one for one in prompts if one.slice_tokens_left > 0]:
+        pending.sort(key=lambda one: _urgency(one, cost, now))
+        width = _width(pending[0], cost=cost, pace=pace, seconds=left)
+        if slices and (width < min(pace.least_slice_tokens, pending[0].slice_tokens_left)):
+            break
+        width = max(width, min(pace.least_slice_tokens, pending[0].slice_tokens_left))
+        rows = _rectangle(pending, width, cost=cost, seconds=left)
+        slices.append(_cut(rows, width))
+        left -= cost.predict(slices[-1].num_tokens, slices[-1].mean_context)
+        if left <= 0:
+            break
+    return tuple(slices)
+
+
+def _urgency(sequence: Sequence, cost: CostModel, now: float) -> float:
+    work = cost.predict(sequence.slice_tokens_left, _mean_context(sequence))
+    return work - _AGEING * (now - sequence.arrived_at)
+
+
+def _mean_context(sequence: Sequence) -> float:
+    return sequence.computed_tokens + sequence.slice_tokens_left / 2
+
+
+def _width(sequence: Sequence, *, cost: CostModel, pace: Pace, seconds: float) -> int:
+    return cost.most_tokens(
+        seconds=seconds,
+        context=sequence.computed_tokens,
+        at_most=min(pace.most_slice_tokens, sequence.slice_tokens_left),
+        at_least=0,
+    )
+
+
+def _rectangle(
+    pending: list[Sequence], width: int, *, cost: CostModel, seconds: float
+) -> list[Sequence]:
+    """The first row, and others that start level with it and are about as long."""
+    first = pending[0]
+    most_rows = max(1, _RECTANGLE_TOKENS // width)
+    if width < first.slice_tokens_left:
+        return [first]
+    rows = [first]
+    for other in pending[1:]:
+        fits = cost.predict(width * (len(rows) + 1), first.computed_tokens + width / 2) <= seconds
+        if len(rows) == most_rows or not fits:
+            break
+        is_level = other.computed_tokens == first.computed_tokens
+        if is_level and width <= other.slice_tokens_left <= _SIMILAR_FACTOR * width:
+            rows.append(other)
+    return rows
+
+
+def _cut(rows: list[Sequence], width: int) -> Slice:
+    start = rows[0].computed_tokens
+    row_ids = tuple(one.row_id for one in rows if one.row_id is not None)
+    token_ids = tuple(tuple(one.token_ids[start : start + width]) for one in rows)
+    for one in rows:
+        one.computed_tokens += width
+    return Slice(row_ids=row_ids, start_tokens=start, token_ids=token_ids)

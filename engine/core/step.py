@@ -1,0 +1,85 @@
+"""The frozen decision of one loop turn, and what came of it. Enough to run it elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from engine import wire
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """The next prompt tokens of one row, or as many of each of several rows that start level."""
+
+    row_ids: tuple[int, ...]
+    start_tokens: int
+    token_ids: tuple[tuple[int, ...], ...]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids[0]) * len(self.token_ids)
+
+    @property
+    def mean_context(self) -> float:
+        """Tokens before each token of the slice, on average."""
+        return self.start_tokens + len(self.token_ids[0]) / 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A row enters the batch: the batch call computes its last known token.
+
+    `output_token_ids` are those drawn before (another engine, or a rebuilt batch).
+    """
+
+    row_id: int
+    prompt_token_ids: tuple[int, ...]
+    output_token_ids: tuple[int, ...]
+    sampling: wire.Sampling
+
+    @property
+    def last_token_id(self) -> int:
+        return (self.output_token_ids or self.prompt_token_ids)[-1]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.prompt_token_ids) + len(self.output_token_ids)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """In this order: rows leave, slices are computed, rows join, the batch draws a token a row.
+
+    A step that does nothing only waits for what is still being computed.
+    """
+
+    leaves: tuple[int, ...] = ()
+    slices: tuple[Slice, ...] = ()
+    joins: tuple[Join, ...] = ()
+    decodes: tuple[int, ...] = ()
+
+    @property
+    def computed_row_ids(self) -> tuple[int, ...]:
+        """Every row that the device works on; empty for a step that only waits."""
+        return (*self.decodes, *(row_id for one in self.slices for row_id in one.row_ids))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """One row's new token; `logprobs` only where asked for."""
+
+    row_id: int
+    token_id: int
+    logprobs: wire.PositionLogprobs | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A computed step. The device works one step ahead, so it is an earlier one than the last run.
+
+    `seconds` is the time the device spent on it.
+    """
+
+    step: Step
+    seconds: float
+    drawn: tuple[Drawn, ...] = ()

@@ -1,0 +1,51 @@
+"""Requests that were live when an engine died: let in one at a time, so that innocents outlive the
+one that kills. A suspect is cleared when it draws a token past that point, or is gone.
+"""
+
+from __future__ import annotations
+
+import collections
+
+from engine.core.delivery import Delivery
+
+
+class SuspectGate:
+    def __init__(self) -> None:
+        self._inside: str | None = None
+        self._held: collections.deque[Delivery] = collections.deque()
+
+    @property
+    def inside(self) -> str | None:
+        """The suspect that runs and is not cleared yet."""
+        return self._inside
+
+    @property
+    def held(self) -> tuple[Delivery, ...]:
+        return tuple(self._held)
+
+    def admit(self, delivery: Delivery) -> bool:
+        """May this delivery start now? If not, it is held until its turn."""
+        if not delivery.is_suspect:
+            return True
+        if self._inside is not None:
+            self._held.append(delivery)
+            return False
+        self._inside = delivery.work.request_id
+        return True
+
+    def clear(self) -> Delivery | None:
+        """The suspect inside is cleared; the next one that may start."""
+        self._inside = None
+        if not self._held:
+            return None
+        delivery = self._held.popleft()
+        self._inside = delivery.work.request_id
+        return delivery
+
+    def drop(self, request_id: str) -> bool:
+        """A held suspect is cancelled or lost; True if it was held here."""
+        before = len(self._held)
+        self._held = collections.deque(
+            one for one in self._held if one.work.request_id != request_id
+        )
+        return len(self._held) < before

@@ -1,0 +1,1 @@
+"""Text that the project writes itself: every lesson the demo model learns, from seeded templates."""

@@ -1,0 +1,229 @@
+"""A loaded model with the requests that it serves: one turn is schedule, run, update.
+
+It does not know the transport, other models, or how the weights came here. Owner: model thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import Protocol
+
+from engine import wire
+from engine.core.answer import TextStream
+from engine.core.delivery import Delivery
+from engine.core.pacing import Pace, TimeLedger
+from engine.core.scheduler import Scheduler
+from engine.core.sequence import Sequence
+from engine.core.step import Drawn, Outcome, Step
+from engine.live_request import LiveRequest
+from engine.metrics import Vitals
+
+Events = list[tuple[str, wire.Event]]
+logger = logging.getLogger(__name__)
+
+
+class StepRunner(Protocol):
+    """What computes steps: model/runner.py, or a fake."""
+
+    def run(self, step: Step) -> Outcome | None: ...
+    def reset(self) -> None: ...
+
+
+class Voice(Protocol):
+    """What a model's tokenizer knows about text: model/text.py, or a fake."""
+
+    @property
+    def end_token_ids(self) -> Collection[int]: ...
+    def stream(self, work: wire.Work) -> TextStream: ...
+
+
+class ModelHandle:
+    def __init__(
+        self,
+        spec: wire.ModelSpec,
+        *,
+        runner: StepRunner,
+        voice: Voice,
+        ledger: TimeLedger,
+        vitals: Vitals,
+        weight_bytes: int = 0,
+        context_limit_tokens: int = 0,
+        is_batchable: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ):
+        self.weight_bytes = weight_bytes
+        self.is_batchable = is_batchable
+        self._context_limit_tokens = context_limit_tokens
+        self._runner = runner
+        self._voice = voice
+        self._vitals = vitals
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._live: dict[str, LiveRequest] = {}
+        self.spec = spec
+        self.scheduler = Scheduler(Pace.of(spec, may_batch=is_batchable), ledger)
+        self.last_used_at = clock()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.scheduler.is_idle
+
+    @property
+    def is_decoding(self) -> bool:
+        return self.scheduler.is_decoding
+
+    @property
+    def awaits_first_token(self) -> bool:
+        return any(not live.has_drawn for live in self._live.values())
+
+    @property
+    def num_live(self) -> int:
+        return len(self._live)
+
+    @property
+    def max_rows(self) -> int:
+        return self.scheduler.pace.max_rows
+
+    @property
+    def status(self) -> wire.ModelStatus:
+        return wire.ModelStatus(
+            name=self.spec.name,
+            state="loaded",
+            weight_bytes=self.weight_bytes,
+            context_limit_tokens=self.spec.context_limit_tokens or self._context_limit_tokens,
+            is_batchable=self.is_batchable,
+        )
+
+    def configure(self, spec: wire.ModelSpec) -> None:
+        """New settings count from the next turn on."""
+        self.spec = spec
+        self.scheduler.pace = Pace.of(spec, may_batch=self.is_batchable)
+
+    def row_statuses(self) -> tuple[wire.RowStatus, ...]:
+        now = self._wall_clock()
+        return tuple(live.row_status(now=now) for live in self._live.values())
+
+    def get_live(self, request_id: str) -> LiveRequest | None:
+        return self._live.get(request_id)
+
+    def add(self, delivery: Delivery, *, load_seconds: float = 0.0) -> Events:
+        """Take a request in. One that turns out to be complete already ends at once."""
+        live = LiveRequest(
+            delivery,
+            self._voice.stream(delivery.work),
+            end_token_ids=self._voice.end_token_ids,
+            arrived_at=self._clock(),
+            load_seconds=load_seconds,
+        )
+        if live.answer.ending:
+            return [(live.request_id, live.finished())]
+        self._forget(live.request_id)
+        self._live[live.request_id] = live
+        self.scheduler.add(live.sequence)
+        return []
+
+    def cancel(self, request_id: str) -> Events:
+        """The row computes nothing more from the next step on."""
+        if (live := self._forget(request_id)) is None:
+            return []
+        return [(request_id, event) for event in live.cancel()]
+
+    def drop(self, request_id: str) -> None:
+        """As cancel, but another engine has the request now: nothing is said."""
+        self._forget(request_id)
+
+    def turn(self, *, others_decode: bool = False) -> Events:
+        """Decide a step, run it, learn what the step before has drawn."""
+        events = self._end_overdue()
+        step = self.scheduler.schedule(now=self._clock(), others_decode=others_decode)
+        events += self._announce(step)
+        try:
+            with self._vitals.working(self.scheduler.expected_seconds(step.slices)):
+                outcome = self._runner.run(step)
+        # A step's failure ends the request that caused it, and only that one.
+        except Exception as error:
+            return events + self._recover(step, error)
+        return events + (self._update(outcome) if outcome is not None else [])
+
+    def _announce(self, step: Step) -> Events:
+        events: Events = []
+        for live in self._rows_of(step):
+            if not live.has_started:
+                events.append((live.request_id, live.start(now=self._wall_clock())))
+        return events
+
+    def _rows_of(self, step: Step) -> Iterator[LiveRequest]:
+        """The rows that are sliced or that join."""
+        sliced = (row_id for one in step.slices for row_id in one.row_ids)
+        for row_id in (*sliced, *(join.row_id for join in step.joins)):
+            if (request_id := self.scheduler.find_request_id(row_id)) is not None:
+                yield self._live[request_id]
+
+    def _update(self, outcome: Outcome) -> Events:
+        self.last_used_at = self._clock()
+        events = self._prefilled(outcome.step)
+        for sequence, drawn in self.scheduler.update(outcome):
+            events += self._add_token(sequence, drawn)
+        self._vitals.note_progress(
+            decoded_tokens=len(outcome.drawn),
+            prefilled_tokens=sum(one.num_tokens for one in outcome.step.slices),
+        )
+        return events
+
+    def _prefilled(self, step: Step) -> Events:
+        events: Events = []
+        for one in step.slices:
+            done = one.start_tokens + len(one.token_ids[0])
+            for row_id in one.row_ids:
+                request_id = self.scheduler.find_request_id(row_id)
+                if request_id is not None:
+                    events.append((request_id, self._live[request_id].prefilled(done)))
+        return events
+
+    def _add_token(self, sequence: Sequence, drawn: Drawn) -> Events:
+        live = self._live[sequence.request_id]
+        try:
+            added = live.add(drawn, now=self._wall_clock())
+        # Text that cannot be made of a token ends its own request.
+        except Exception as error:
+            return self._fail(live, error)
+        if live.answer.ending:
+            self._forget(live.request_id)
+        return [(live.request_id, event) for event in added]
+
+    def _recover(self, step: Step, error: Exception) -> Events:
+        logger.warning(
+            "step failed", extra={"model": self.spec.name, "error": repr(error)}, exc_info=error
+        )
+        self._runner.reset()
+        culprit = self.scheduler.restart(step)
+        self._vitals.note_progress()
+        return [] if culprit is None else self._fail(self._live[culprit.request_id], error)
+
+    def _fail(self, live: LiveRequest, error: Exception) -> Events:
+        logger.error(
+            "request failed",
+            extra={"request_id": live.request_id, "model": self.spec.name},
+            exc_info=error,
+        )
+        self._forget(live.request_id)
+        detail = f"The model could not go on with this request ({type(error).__name__})."
+        return [(live.request_id, live.failed(wire.Code.ENGINE_ERROR, detail))]
+
+    def _end_overdue(self) -> Events:
+        now = self._wall_clock()
+        overdue = [live for live in self._live.values() if live.is_overdue(now)]
+        for live in overdue:
+            self._forget(live.request_id)
+        detail = "The request's deadline has passed."
+        code = wire.Code.DEADLINE_EXCEEDED
+        return [(live.request_id, live.failed(code, detail)) for live in overdue]
+
+    def _forget(self, request_id: str) -> LiveRequest | None:
+        live = self._live.pop(request_id, None)
+        if live is not None:
+            self.scheduler.finish(live.sequence)
+        return live

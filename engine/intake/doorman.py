@@ -1,0 +1,105 @@
+"""The loop of the intake process: take an entry, answer it, next. It does not know how to check."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from engine import wire
+from engine.intake import refusal
+from engine.intake.door import Door
+from engine.intake.refusal import Refusal, invalid
+from engine.transport import Entry, IntakeQueue, RedisAway
+
+MAX_TRIES = 2  # an entry that ended its intake so often is refused unseen
+PLACES_SECONDS = 1.0
+RETRY_SECONDS = 0.25
+logger = logging.getLogger(__name__)
+
+
+class Doorman:
+    def __init__(self, queue: IntakeQueue, door: Door) -> None:
+        self._queue = queue
+        self._door = door
+        self._models_line: str | None = None
+        self._models: dict[str, wire.ModelSpec] = {}
+        self._next_places = 0.0
+
+    def run(self, closing: threading.Event) -> None:
+        """Until `closing` is set; Redis may be away meanwhile."""
+        while not closing.is_set():
+            try:
+                self._turn(closing)
+            except RedisAway as error:
+                logger.warning("Redis is away: %s", error)
+                closing.wait(RETRY_SECONDS)
+
+    def _turn(self, closing: threading.Event) -> None:
+        for entry in self._queue.entries():
+            self._answer(entry)
+            self._refresh_places()
+            if closing.is_set():
+                return
+        self._refresh_places()
+
+    def _refresh_places(self) -> None:
+        if time.monotonic() >= self._next_places:
+            self._next_places = time.monotonic() + PLACES_SECONDS
+            self._queue.refresh_places()
+
+    def _answer(self, entry: Entry) -> None:
+        """One request ends here at the worst, never the loop."""
+        try:
+            self._admit(entry)
+        except Refusal as refused:
+            self._queue.refuse(entry, refused.refused)
+        except RedisAway:
+            raise
+        except (MemoryError, RecursionError):
+            self._queue.refuse(entry, _too_large().refused)
+        except Exception:
+            logger.exception("a check failed", extra={"request_id": entry.request_id})
+            self._queue.refuse(entry, _own_fault())
+
+    def _admit(self, entry: Entry) -> None:
+        if entry.num_tries > MAX_TRIES:
+            raise _too_large()
+        generate = _decode(entry.message)
+        spec = self._spec(generate.model)
+        admission = self._queue.admit(entry, self._door.check(generate, spec), spec)
+        match admission.outcome:
+            case "queue_full":
+                limit = spec.max_queue
+                raise refusal.queue_full(wire.Code.QUEUE_FULL, admission.num_waiting, limit)
+            case "tenant_queue_full":
+                limit = spec.max_queue_per_tenant
+                raise refusal.queue_full(wire.Code.TENANT_QUEUE_FULL, admission.num_waiting, limit)
+
+    def _spec(self, name: str) -> wire.ModelSpec:
+        line = self._queue.models_line()
+        # Redis may have lost it; the web side publishes it again soon.
+        if line is not None and line != self._models_line:
+            self._models_line = line
+            self._models = {spec.name: spec for spec in wire.decode(line).models}
+        if name not in self._models:
+            raise refusal.model_not_found(name)
+        return self._models[name]
+
+
+def _decode(message: str) -> wire.Generate:
+    try:
+        generate = wire.decode(message)
+    except wire.WireError as error:
+        raise invalid(None, "The request is malformed.") from error
+    if not isinstance(generate, wire.Generate):
+        raise invalid(None, "The request is malformed.")
+    return generate
+
+
+def _too_large() -> Refusal:
+    return invalid(None, "The request is too large or too deeply nested to be checked.")
+
+
+def _own_fault() -> wire.Refused:
+    return wire.Refused(code=wire.Code.ENGINE_ERROR, detail="The request could not be checked.")

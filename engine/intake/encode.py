@@ -1,0 +1,181 @@
+"""Text to token ids, so that what a person writes never becomes a control token.
+
+A template's own text may spell control tokens; text from people may not. Their spellings are broken
+by a marker before the template runs; the rendered text is cut at the markers and encoded in pieces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tokenizers
+
+from engine.intake.messages import Arguments, Message
+
+FOREIGN_ROLES = frozenset({"user", "tool"})
+_BRACKETED = re.compile(r"<[^<>\n]{1,80}>")
+_LOOKS_LIKE_CONTROL = re.compile(r"<\S+>|\[/?[A-Z_]+\]")
+_PRIVATE_USE = range(0xE000, 0xF8FF)
+_SLICE_CHARACTERS = 65_536
+_SUSPICIOUS_CHARACTERS_PER_TOKEN = 8
+
+
+class TooManyTokens(Exception):
+    """The text is longer than it may be. An estimate: counting stopped early at `num_tokens`."""
+
+    def __init__(self, num_tokens: int, *, is_estimate: bool = False) -> None:
+        super().__init__(num_tokens)
+        self.num_tokens = num_tokens
+        self.is_estimate = is_estimate
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """What a template gets. `marker` stands where a spelling of a control token was broken."""
+
+    messages: list[Message]
+    tools: list[Message]
+    options: dict[str, Any]
+    marker: str = ""
+
+
+class Encoder:
+    """One model's tokenizer. `template_source` tells which plain tokens a template controls by."""
+
+    def __init__(self, tokenizer: tokenizers.Tokenizer, *, template_source: str) -> None:
+        self._tokenizer = tokenizer
+        added = tokenizer.get_added_tokens_decoder().values()
+        self._special = frozenset(token.content for token in added if token.special)
+        self._control = self._special | {
+            token.content
+            for token in added
+            if _LOOKS_LIKE_CONTROL.fullmatch(token.content) and token.content in template_source
+        }
+        self._is_normalizing = tokenizer.normalizer is not None and any(
+            token.normalized for token in added if token.content in self._control
+        )
+
+    def break_spellings(self, said: Conversation) -> Conversation:
+        """Special tokens in anybody's text; in a user's and a tool's the template's others too.
+
+        The model's own former words keep those: templates cut reasoning and calls out of them.
+        """
+        everything: list[Any] = [said.messages, said.tools, said.options]
+        marker = _unused_character(_texts(everything))
+        if self._is_normalizing:
+            everything = _map_texts(everything, self._revealed)
+        messages, tools, options = everything
+        present = self._present(_texts(everything))
+        in_own = _breaker(present & self._special, marker)
+        in_foreign = _breaker(present, marker)
+        return Conversation(
+            messages=[
+                _map_texts(one, in_foreign if one["role"] in FOREIGN_ROLES else in_own)
+                for one in messages
+            ],
+            tools=_map_texts(tools, in_own),
+            options=_map_texts(options, in_foreign),
+            marker=marker,
+        )
+
+    def encode_rendered(self, rendered: str, *, marker: str, max_tokens: int) -> tuple[int, ...]:
+        """Raises TooManyTokens, at once when a text is far too long."""
+        pieces = [piece for piece in rendered.split(marker) if piece]
+        return self._encode(pieces, max_tokens=max_tokens, add_special_tokens=False)
+
+    def encode_prompt(self, prompt: str, *, max_tokens: int) -> tuple[int, ...]:
+        """A raw prompt: what spells a token is that token, as for fill-in-the-middle."""
+        return self._encode([prompt], max_tokens=max_tokens, add_special_tokens=True)
+
+    def _encode(
+        self, pieces: list[str], *, max_tokens: int, add_special_tokens: bool
+    ) -> tuple[int, ...]:
+        length = sum(map(len, pieces))
+        if length > max_tokens * _SUSPICIOUS_CHARACTERS_PER_TOKEN:
+            self._check_roughly(pieces, 2 * max_tokens)
+        encodings = self._tokenizer.encode_batch_fast(pieces, add_special_tokens=add_special_tokens)
+        token_ids = tuple(token_id for encoding in encodings for token_id in encoding.ids)
+        if len(token_ids) > max_tokens:
+            raise TooManyTokens(len(token_ids))
+        return token_ids
+
+    def _check_roughly(self, pieces: list[str], max_tokens: int) -> None:
+        """Count in slices, which may split a token, until it is clearly too much."""
+        num_tokens = 0
+        for piece in pieces:
+            for start in range(0, len(piece), _SLICE_CHARACTERS):
+                part = piece[start : start + _SLICE_CHARACTERS]
+                (encoding,) = self._tokenizer.encode_batch_fast([part], add_special_tokens=False)
+                num_tokens += len(encoding.ids)
+                if num_tokens > max_tokens:
+                    raise TooManyTokens(num_tokens, is_estimate=True)
+
+    def _present(self, texts: Iterable[str]) -> frozenset[str]:
+        """Control spellings that occur. Bracketed ones are looked up: there may be thousands."""
+        joined = "\n".join(texts)
+        found = {match for match in _BRACKETED.findall(joined) if match in self._control}
+        odd = (one for one in self._control if not _BRACKETED.fullmatch(one))
+        return frozenset(found | {one for one in odd if one in joined})
+
+    def _revealed(self, text: str) -> str:
+        """The normalized text if a control token comes to light in it."""
+        normalized: str = self._tokenizer.normalizer.normalize_str(text)
+        return normalized if self._present([normalized]) else text
+
+
+def _breaker(spellings: frozenset[str], marker: str) -> Callable[[str], str]:
+    if not spellings:
+        return lambda text: text
+    longest_first = sorted(spellings, key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, longest_first)))
+
+    def broken(match: re.Match[str]) -> str:
+        spelling = match[0]
+        return (
+            spelling[0] + marker + spelling[1:]
+            if len(spelling) > 1
+            else "\N{REPLACEMENT CHARACTER}"
+        )
+
+    def break_all(text: str) -> str:
+        # Once more after each round: the rest of a broken spelling may spell another.
+        while pattern.search(text):
+            text = pattern.sub(broken, text)
+        return text
+
+    return break_all
+
+
+def _unused_character(texts: Iterable[str]) -> str:
+    used = set().union(*texts)
+    return next(chr(code) for code in _PRIVATE_USE if chr(code) not in used)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        if isinstance(value, Arguments):
+            yield value.source
+        for name, inner in value.items():
+            yield name
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [_map_texts(inner, change) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    mapped = {change(name): _map_texts(inner, change) for name, inner in value.items()}
+    if isinstance(value, Arguments):
+        return Arguments(mapped, source=change(value.source))
+    return mapped

@@ -1,0 +1,186 @@
+"""A conversation and its tools: checked, and brought into the one form that templates read.
+
+It does not know templates or tokens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from engine.intake.refusal import invalid
+
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+MAX_MESSAGES = 10_000
+MAX_TOOLS = 512
+RESERVED_OPTIONS = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
+
+Message = dict[str, Any]
+
+
+class Arguments(dict[str, Any]):
+    """A tool call's arguments as a mapping that still knows how the client wrote them."""
+
+    def __init__(self, values: dict[str, Any], *, source: str) -> None:
+        super().__init__(values)
+        self.source = source
+
+
+def clean_messages(messages: Sequence[object]) -> list[Message]:
+    """The messages with known keys only, contents as text. Raises Refusal."""
+    if not messages:
+        raise invalid("messages", "messages must not be empty.")
+    if len(messages) > MAX_MESSAGES:
+        raise invalid(
+            "messages",
+            f"At most {MAX_MESSAGES} messages are allowed, not {len(messages)}.",
+            limit=MAX_MESSAGES,
+            given=len(messages),
+        )
+    return [_clean_message(f"messages[{i}]", message) for i, message in enumerate(messages)]
+
+
+def clean_tools(tools: Sequence[object]) -> list[Message]:
+    """The function tools; other kinds are left out, as no model here could call them."""
+    if len(tools) > MAX_TOOLS:
+        raise invalid("tools", f"At most {MAX_TOOLS} tools are allowed.", limit=MAX_TOOLS)
+    cleaned = (_clean_tool(f"tools[{i}]", tool) for i, tool in enumerate(tools))
+    return [tool for tool in cleaned if tool is not None]
+
+
+def with_mapped_arguments(message: Message) -> Message:
+    """For templates that want a tool call's arguments as a mapping."""
+    if "tool_calls" not in message:
+        return message
+    calls = [
+        {**call, "function": {**function, "arguments": _mapped(function["arguments"])}}
+        for call in message["tool_calls"]
+        for function in [call["function"]]
+    ]
+    return {**message, "tool_calls": calls}
+
+
+def _mapped(source: str) -> Arguments:
+    try:
+        values = json.loads(source)
+    except ValueError:  # a model wrote them, and models err
+        values = {}
+    return Arguments(values if isinstance(values, dict) else {}, source=source)
+
+
+def check_template_options(options: object) -> None:
+    if not isinstance(options, dict):
+        raise invalid("chat_template_kwargs", "chat_template_kwargs must be an object.")
+    for name in options:
+        if name in RESERVED_OPTIONS or not name.isidentifier() or name.startswith("_"):
+            raise invalid("chat_template_kwargs", f"'{name[:40]}' is no template option.")
+
+
+def check_text(param: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise invalid(param, f"{param} must be a string, not {type(text).__name__}.")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise invalid(param, f"{param} contains half a surrogate pair.") from None
+    return text
+
+
+def _clean_message(param: str, message: object) -> Message:
+    if not isinstance(message, dict):
+        raise invalid(param, f"{param} must be an object, not {type(message).__name__}.")
+    role = _clean_role(param, message.get("role"))
+    cleaned: Message = {"role": role}
+    if calls := message.get("tool_calls"):
+        cleaned["tool_calls"] = list(_clean_calls(f"{param}.tool_calls", calls, role))
+    may_be_absent = role == "assistant" and (bool(calls) or _has_reasoning(message))
+    cleaned["content"] = _clean_content(
+        f"{param}.content", message.get("content"), may_be_absent=may_be_absent
+    )
+    for name in ("name", "tool_call_id"):
+        if message.get(name) is not None:
+            cleaned[name] = check_text(f"{param}.{name}", message[name])
+    for name in ("reasoning_content", "reasoning"):
+        if role == "assistant" and message.get(name) is not None:
+            cleaned["reasoning_content"] = check_text(f"{param}.{name}", message[name])
+    return cleaned
+
+
+def _clean_role(param: str, role: object) -> str:
+    if not isinstance(role, str) or role not in ROLES:
+        allowed = ", ".join(ROLES)
+        raise invalid(f"{param}.role", f"{param}.role must be one of {allowed}.")
+    return ROLES[role]
+
+
+def _has_reasoning(message: Message) -> bool:
+    return bool(message.get("reasoning_content") or message.get("reasoning"))
+
+
+def _clean_content(param: str, content: object, *, may_be_absent: bool) -> str:
+    if content is None and may_be_absent:
+        return ""
+    if isinstance(content, list):
+        return "".join(_clean_part(f"{param}[{i}]", part) for i, part in enumerate(content))
+    return check_text(param, content)
+
+
+def _clean_part(param: str, part: object) -> str:
+    if not isinstance(part, dict):
+        raise invalid(param, f"{param} must be an object, not {type(part).__name__}.")
+    if part.get("type") not in ("text", "input_text", "output_text"):
+        raise invalid(f"{param}.type", f"{param}.type must be 'text': this model reads text only.")
+    return check_text(f"{param}.text", part.get("text"))
+
+
+def _clean_calls(param: str, calls: object, role: str) -> Iterator[Message]:
+    if role != "assistant":
+        raise invalid(param, f"{param} may only be set on an assistant message.")
+    if not isinstance(calls, list):
+        raise invalid(param, f"{param} must be a list, not {type(calls).__name__}.")
+    for i, call in enumerate(calls):
+        yield _clean_call(f"{param}[{i}]", call)
+
+
+def _clean_call(param: str, call: object) -> Message:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(call, dict) or not isinstance(function, dict):
+        raise invalid(f"{param}.function", f"{param}.function must be an object.")
+    cleaned: Message = {
+        "type": "function",
+        "function": {
+            "name": check_text(f"{param}.function.name", function.get("name")),
+            "arguments": check_text(
+                f"{param}.function.arguments", function.get("arguments") or "{}"
+            ),
+        },
+    }
+    if call.get("id") is not None:
+        cleaned["id"] = check_text(f"{param}.id", call["id"])
+    return cleaned
+
+
+def _clean_tool(param: str, tool: object) -> Message | None:
+    if not isinstance(tool, dict):
+        raise invalid(param, f"{param} must be an object, not {type(tool).__name__}.")
+    if tool.get("type", "function") != "function":
+        return None
+    function = tool.get("function")
+    if not isinstance(function, dict):
+        raise invalid(f"{param}.function", f"{param}.function must be an object.")
+    if not check_text(f"{param}.function.name", function.get("name")):
+        raise invalid(f"{param}.function.name", f"{param}.function.name must not be empty.")
+    if not isinstance(function.get("parameters", {}), dict):
+        raise invalid(f"{param}.function.parameters", f"{param}.function.parameters: an object.")
+    if function.get("description") is not None:
+        check_text(f"{param}.function.description", function["description"])
+    return {"type": "function", "function": function}

@@ -1,0 +1,69 @@
+"""How the parts of intake say no."""
+
+from __future__ import annotations
+
+from engine import wire
+
+
+class Refusal(Exception):
+    """This request is refused."""
+
+    def __init__(self, refused: wire.Refused) -> None:
+        super().__init__(refused.detail)
+        self.refused = refused
+
+
+def invalid(param: str | None, detail: str, **numbers: float) -> Refusal:
+    """The field `param` has a value that cannot be served."""
+    return Refusal(
+        wire.Refused(
+            code=wire.Code.INVALID_VALUE, detail=detail, param=param, numbers=dict(numbers)
+        )
+    )
+
+
+def model_not_found(name: str) -> Refusal:
+    return Refusal(
+        wire.Refused(
+            code=wire.Code.MODEL_NOT_FOUND,
+            detail=f"The model '{name}' does not exist.",
+            param="model",
+        )
+    )
+
+
+def model_unusable(name: str, reason: str) -> Refusal:
+    detail = f"The model '{name}' cannot be used: {reason}."
+    return Refusal(wire.Refused(code=wire.Code.MODEL_LOAD_FAILED, detail=detail, param="model"))
+
+
+def prompt_too_long(
+    param: str, *, limit_tokens: int, prompt_tokens: int, is_estimate: bool
+) -> Refusal:
+    """`is_estimate`: counting stopped early, the prompt is longer still."""
+    what = "messages" if param == "messages" else "prompt"
+    at_least = "at least " if is_estimate else ""
+    return Refusal(
+        wire.Refused(
+            code=wire.Code.CONTEXT_LENGTH_EXCEEDED,
+            detail=(
+                f"This model's maximum context length is {limit_tokens} tokens. However, your "
+                f"{what} resulted in {at_least}{prompt_tokens} tokens. Please reduce the length "
+                f"of the {what}."
+            ),
+            param=param,
+            numbers={"limit_tokens": limit_tokens, "prompt_tokens": prompt_tokens},
+        )
+    )
+
+
+def queue_full(code: wire.Code, num_waiting: int, limit: int) -> Refusal:
+    whose = "Your" if code == wire.Code.TENANT_QUEUE_FULL else "The model's"
+    return Refusal(
+        wire.Refused(
+            code=code,
+            detail=f"{whose} queue is full: {num_waiting} requests wait already.",
+            param="model",
+            numbers={"waiting": num_waiting, "limit": limit},
+        )
+    )

@@ -1,0 +1,119 @@
+"""One request while this engine works on it: its row, its answer, its times. Owner: model thread.
+
+It turns what happens to the row into wire events. It does not know other requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from engine import wire
+from engine.core.answer import Answer, TextStream
+from engine.core.delivery import Delivery
+from engine.core.sequence import Sequence
+from engine.core.step import Drawn
+
+
+class LiveRequest:
+    def __init__(
+        self,
+        delivery: Delivery,
+        text: TextStream,
+        *,
+        end_token_ids: Collection[int],
+        arrived_at: float,
+        load_seconds: float,
+    ):
+        self.delivery = delivery
+        self.sequence = Sequence(
+            delivery.work, delivered_token_ids=delivery.delivered_token_ids, arrived_at=arrived_at
+        )
+        self.answer = Answer(
+            delivery.work,
+            text,
+            end_token_ids=end_token_ids,
+            delivered_token_ids=delivery.delivered_token_ids,
+        )
+        self._load_seconds = load_seconds
+        self._started_at: float | None = None
+        self._first_token_at: float | None = None
+        self._last_token_at: float | None = None
+
+    @property
+    def request_id(self) -> str:
+        return self.delivery.work.request_id
+
+    @property
+    def has_started(self) -> bool:
+        return self._started_at is not None
+
+    @property
+    def has_drawn(self) -> bool:
+        """It has a token that no earlier engine delivered."""
+        return self._first_token_at is not None
+
+    def is_overdue(self, now: float) -> bool:
+        deadline = self.delivery.work.deadline_at
+        return deadline is not None and now > deadline
+
+    def start(self, *, now: float) -> wire.Event:
+        """`now` is Unix time, here and below."""
+        self._started_at = now
+        if self.delivery.attempt > 1:
+            return wire.Resumed(at_tokens=len(self.delivery.delivered_token_ids))
+        return wire.Started(cached_tokens=0)
+
+    def prefilled(self, done_tokens: int) -> wire.Event:
+        total = len(self.sequence.token_ids)
+        return wire.Prefilled(done_tokens=done_tokens, total_tokens=total)
+
+    def add(self, drawn: Drawn, *, now: float) -> list[wire.Event]:
+        """The events of a new token; after the last one also Finished."""
+        self._first_token_at = self._first_token_at or now
+        self._last_token_at = now
+        events = self.answer.add(drawn.token_id, drawn.logprobs)
+        return [*events, self.finished()] if self.answer.ending else events
+
+    def cancel(self) -> list[wire.Event]:
+        return [*self.answer.cut(), self.finished()]
+
+    def finished(self) -> wire.Finished:
+        ending = self.answer.ending
+        assert ending is not None
+        return wire.Finished(
+            reason=ending.reason,
+            usage=self.answer.usage,
+            timings=self._timings(),
+            stop_string=ending.stop_string,
+        )
+
+    def failed(self, code: wire.Code, detail: str) -> wire.Failed:
+        return wire.Failed(code=code, detail=detail, usage=self.answer.usage)
+
+    def row_status(self, *, now: float) -> wire.RowStatus:
+        work, sequence = self.delivery.work, self.sequence
+        return wire.RowStatus(
+            request_id=work.request_id,
+            model=work.model,
+            tenant=work.tenant,
+            state=sequence.status.value,
+            prompt_tokens=len(work.prompt_token_ids),
+            cached_tokens=0,
+            computed_tokens=sequence.computed_tokens,
+            output_tokens=sequence.num_output_tokens,
+            age_seconds=max(0.0, now - work.accepted_at),
+        )
+
+    def _timings(self) -> wire.Timings:
+        accepted_at = self.delivery.work.accepted_at
+        started_at = self._started_at if self._started_at is not None else accepted_at
+        first = self._first_token_at
+        is_whole = first is not None and not self.delivery.delivered_token_ids
+        return wire.Timings(
+            queued_seconds=max(0.0, started_at - accepted_at - self._load_seconds),
+            load_seconds=self._load_seconds,
+            prefill_seconds=max(0.0, first - started_at) if first is not None else 0.0,
+            # The first token of a resumed answer came from another engine, at a time unknown here.
+            ttft_seconds=max(0.0, first - accepted_at) if first and is_whole else None,
+            decode_seconds=max(0.0, (self._last_token_at or 0.0) - first) if first else 0.0,
+        )

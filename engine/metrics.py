@@ -1,0 +1,131 @@
+"""The engine's vitals: is it moving, how fast, with what. Written by the model thread, read by the
+transport's side thread once a second.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from engine import wire
+from engine.model.memory import Memory, MemoryReadings
+
+_RATE_SECONDS = 5.0
+
+
+class Rate:
+    """Events per second over the last few seconds."""
+
+    def __init__(self) -> None:
+        self._counts: collections.deque[tuple[float, int]] = collections.deque()
+
+    def add(self, count: int, *, now: float) -> None:
+        if self._counts and now - self._counts[-1][0] < 0.25:
+            at, before = self._counts[-1]
+            self._counts[-1] = (at, before + count)
+        else:
+            self._counts.append((now, count))
+
+    def per_second(self, *, now: float) -> float:
+        while self._counts and now - self._counts[0][0] > _RATE_SECONDS:
+            self._counts.popleft()
+        if not self._counts:
+            return 0.0
+        span = min(_RATE_SECONDS, max(now - self._counts[0][0], 0.25))
+        return sum(count for _, count in self._counts) / span
+
+
+class Vitals:
+    """Invariant: `stalled_seconds` is 0 while there is no work."""
+
+    def __init__(
+        self,
+        *,
+        engine_name: str,
+        memory: Memory,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ):
+        self._engine_name = engine_name
+        self._memory = memory
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._lock = threading.Lock()
+        self._started_at = wall_clock()
+        self._is_busy = False
+        self._moved_at = clock()
+        self._expected_seconds = 0.0
+        self._decoded, self._prefilled = Rate(), Rate()
+        self._num_generated = 0
+        self._models: tuple[wire.ModelStatus, ...] = ()
+        self._rows: tuple[wire.RowStatus, ...] = ()
+        self._readings = MemoryReadings()
+
+    def note_busy(self, is_busy: bool) -> None:
+        """Is there anything that should move? Becoming busy starts the clock."""
+        with self._lock:
+            if is_busy and not self._is_busy:
+                self._moved_at = self._clock()
+            self._is_busy = is_busy
+
+    @contextmanager
+    def working(self, expected_seconds: float) -> Iterator[None]:
+        """Around something that is known to take a while without a token: a slice, a portion."""
+        with self._lock:
+            self._expected_seconds = expected_seconds
+        yield
+        with self._lock:
+            self._expected_seconds = 0.0
+
+    def note_progress(self, *, decoded_tokens: int = 0, prefilled_tokens: int = 0) -> None:
+        now = self._clock()
+        with self._lock:
+            self._moved_at = now
+            self._num_generated += decoded_tokens
+            if decoded_tokens:
+                self._decoded.add(decoded_tokens, now=now)
+            if prefilled_tokens:
+                self._prefilled.add(prefilled_tokens, now=now)
+
+    def show(
+        self,
+        *,
+        models: tuple[wire.ModelStatus, ...],
+        rows: tuple[wire.RowStatus, ...],
+        readings: MemoryReadings,
+    ) -> None:
+        """What the next heartbeats show of models, rows and memory."""
+        with self._lock:
+            self._models, self._rows, self._readings = models, rows, readings
+
+    @property
+    def stalled_seconds(self) -> float:
+        if not self._is_busy:
+            return 0.0
+        return max(0.0, self._clock() - self._moved_at - self._expected_seconds)
+
+    def status(self) -> wire.EngineStatus:
+        """The heartbeat. Any thread."""
+        with self._lock:
+            now = self._clock()
+            return wire.EngineStatus(
+                engine=self._engine_name,
+                pid=os.getpid(),
+                started_at=self._started_at,
+                beat_at=self._wall_clock(),
+                stalled_seconds=self.stalled_seconds,
+                device=self._memory.device,
+                active_bytes=self._readings.active_bytes,
+                pool_bytes=self._readings.pool_bytes,
+                peak_bytes=self._readings.peak_bytes,
+                process_bytes=self._readings.process_bytes,
+                decode_tokens_per_second=self._decoded.per_second(now=now),
+                prefill_tokens_per_second=self._prefilled.per_second(now=now),
+                generated_tokens=self._num_generated,
+                models=self._models,
+                rows=self._rows,
+            )

@@ -1,0 +1,120 @@
+"""The row batch of one model: rows join and leave between any two steps.
+
+    level   all rows equally long: plain caches with several rows, no mask array
+    padded  unequal lengths: mlx-lm's batch caches
+
+A single row is always level. It does not know requests, sampling or policy.
+
+Invariants: row_ids, lengths and the rows of caches and inputs are in one order; `lengths` counts
+the tokens that the caches hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import mlx.core as mx
+
+from engine.model import caches as row_caches
+from engine.model.caches import Caches
+
+_STEPS_BETWEEN_EVALUATIONS = 64  # lazy chains grow a node a step otherwise
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NewRow:
+    """A prefilled row: its caches hold `length` tokens, `token_id` comes next."""
+
+    row_id: int
+    token_id: int
+    length: int
+    caches: Caches
+
+
+class RowBatch:
+    def __init__(self, model: Any):
+        self._model = model
+        self._caches: Caches = []
+        self._is_level = True
+        self._inputs: mx.array | None = None
+        self._num_steps = 0
+        self.row_ids: list[int] = []
+        self.lengths: list[int] = []
+
+    @property
+    def is_level(self) -> bool:
+        return self._is_level
+
+    @property
+    def num_bytes(self) -> int:
+        return row_caches.num_bytes(self._caches)
+
+    def forward(self) -> mx.array:
+        """Logits [B, V] of the next position of every row. Lazy."""
+        assert self._inputs is not None
+        logits = self._model(self._inputs[:, None], cache=self._caches)
+        self.lengths = [length + 1 for length in self.lengths]
+        self._num_steps += 1
+        if self._num_steps % _STEPS_BETWEEN_EVALUATIONS == 0:
+            row_caches.start_evaluating(self._caches)
+        last: mx.array = logits[:, -1, :]
+        return last
+
+    def feed(self, token_ids: mx.array) -> None:
+        """The drawn tokens [B] are the next inputs; they need not be evaluated."""
+        self._inputs = token_ids
+
+    def join(self, rows: list[NewRow]) -> None:
+        self._join_caches(rows)
+        self.row_ids = self.row_ids + [row.row_id for row in rows]
+        self.lengths = self.lengths + [row.length for row in rows]
+        inputs = mx.array([row.token_id for row in rows], mx.uint32)
+        if self._inputs is not None:
+            inputs = mx.concatenate([self._inputs.astype(mx.uint32), inputs])
+        self._inputs = inputs
+
+    def leave(self, row_ids: tuple[int, ...]) -> list[int]:
+        """Remove these rows; the indices of those that stay."""
+        kept = [index for index, one in enumerate(self.row_ids) if one not in row_ids]
+        if len(kept) == len(self.row_ids):
+            return kept
+        self.row_ids = [self.row_ids[index] for index in kept]
+        self.lengths = [self.lengths[index] for index in kept]
+        if not kept:
+            self._caches, self._inputs, self._is_level = [], None, True
+            return kept
+        assert self._inputs is not None
+        self._inputs = self._inputs[mx.array(kept)]
+        self._keep_caches(kept)
+        return kept
+
+    def _join_caches(self, rows: list[NewRow]) -> None:
+        added = [row.caches for row in rows]
+        lengths = {*self.lengths, *(row.length for row in rows)}
+        if self._is_level and len(lengths) == 1:
+            parts = ([self._caches] if self._caches else []) + added
+            stacked = parts[0] if len(parts) == 1 else row_caches.stack_level(parts)
+            if stacked is not None:
+                self._caches = stacked
+                row_caches.evaluate_by_layer(self._caches)
+                return
+        if self._is_level:
+            present = row_caches.split_level(self._caches, len(self.row_ids))
+            self._caches = row_caches.merge_padded(present + added)
+            self._is_level = False
+            return
+        row_caches.extend_padded(self._caches, row_caches.merge_padded(added))
+
+    def _keep_caches(self, kept: list[int]) -> None:
+        if self._is_level:
+            self._caches = row_caches.take_level(self._caches, kept)
+            return
+        row_caches.keep_padded(self._caches, kept)
+        if len(set(self.lengths)) > 1:
+            return
+        rows = row_caches.split_padded(self._caches, len(kept))
+        level = rows[0] if len(rows) == 1 else row_caches.stack_level(rows)
+        if level is not None:
+            self._caches, self._is_level = level, True
+            row_caches.evaluate_by_layer(self._caches)

@@ -1,0 +1,135 @@
+"""A model folder into weights on the device, in small portions. It does not know requests.
+
+`mlx_lm`'s own loading path, lazily; then the weights are evaluated portion by portion, so that the
+rows of other models go on between two of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten, tree_map
+from mlx_lm.utils import load_model, load_tokenizer
+
+from engine.model.capability import may_batch
+
+_PORTION_BYTES = 64 * 1024**2
+_DEFAULT_CONTEXT_TOKENS = 8192
+_WEIGHTS_FRACTION = 0.9  # the rest of the progress is the self-check
+
+
+class LoadFailed(Exception):
+    """This model cannot be loaded."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """Weights in memory and what the engine must know of them."""
+
+    model: Any
+    tokenizer: Any
+    weight_bytes: int
+    context_limit_tokens: int
+    is_batchable: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LoadProgress:
+    """`loaded` is set on the last one."""
+
+    fraction: float
+    loaded: LoadedModel | None = None
+
+
+def stored_weight_bytes(path: Path) -> int:
+    """Bytes of all tensors, read from the safetensors headers alone. Raises LoadFailed."""
+    files = sorted(path.glob("model*.safetensors"))
+    if not files:
+        raise LoadFailed(f"no model*.safetensors in {path}")
+    return sum(_tensor_bytes(file) for file in files)
+
+
+def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
+    """Load in portions; each `next()` works for a moment. Raises LoadFailed."""
+    yield LoadProgress(fraction=0.0)
+    try:
+        tokenizer = load_tokenizer(path, eos_token_ids=_end_token_ids(path))
+        yield LoadProgress(fraction=0.02)
+        model, config = load_model(path, lazy=True)
+        if casts_to_float32:
+            model.update(tree_map(_as_float32, model.parameters()))
+        for fraction in _evaluate_weights(model):
+            yield LoadProgress(fraction=fraction * _WEIGHTS_FRACTION)
+        loaded = LoadedModel(
+            model=model,
+            tokenizer=tokenizer,
+            weight_bytes=sum(array.nbytes for _, array in _parameters(model)),
+            context_limit_tokens=context_limit_tokens(config),
+            is_batchable=may_batch(model),
+        )
+    # mlx_lm raises whatever a broken folder provokes; the load ends here with one clear error.
+    except Exception as error:
+        raise LoadFailed(f"{type(error).__name__}: {error}") from error
+    yield LoadProgress(fraction=1.0, loaded=loaded)
+
+
+def context_limit_tokens(config: dict[str, Any]) -> int:
+    """How many tokens the model's own config allows; the text part's config counts."""
+    for name in ("text_config", "language_config", "llm_config"):
+        config = config.get(name) or config
+    for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
+        if isinstance(value := config.get(name), int) and value > 0:
+            return value
+    return _DEFAULT_CONTEXT_TOKENS
+
+
+def _end_token_ids(path: Path) -> Any:
+    """As mlx_lm.load reads them: generation_config.json wins over config.json."""
+    for name in ("generation_config.json", "config.json"):
+        file = path / name
+        if file.exists() and (ids := json.loads(file.read_text()).get("eos_token_id")) is not None:
+            return ids
+    return None
+
+
+def _as_float32(array: mx.array) -> mx.array:
+    is_small_float = array.dtype in (mx.bfloat16, mx.float16)
+    return array.astype(mx.float32) if is_small_float else array
+
+
+def _evaluate_weights(model: Any) -> Iterator[float]:
+    arrays = [array for _, array in _parameters(model)]
+    total = max(1, sum(array.nbytes for array in arrays))
+    done = in_portion = 0
+    portion: list[mx.array] = []
+    for array in arrays:
+        portion.append(array)
+        in_portion += array.nbytes
+        if in_portion >= _PORTION_BYTES:
+            mx.eval(portion)
+            done, in_portion, portion = done + in_portion, 0, []
+            yield done / total
+    mx.eval(portion)
+    yield 1.0
+
+
+def _parameters(model: Any) -> list[tuple[str, mx.array]]:
+    parameters: Any = tree_flatten(model.parameters())
+    return list(parameters)
+
+
+def _tensor_bytes(file: Path) -> int:
+    try:
+        with file.open("rb") as stream:
+            (size,) = struct.unpack("<Q", stream.read(8))
+            header = json.loads(stream.read(size))
+    except (OSError, ValueError, struct.error) as error:
+        raise LoadFailed(f"{file.name} is no safetensors file: {error}") from error
+    tensors = (entry for name, entry in header.items() if name != "__metadata__")
+    return sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in tensors)

@@ -1,0 +1,195 @@
+"""Runs steps on the device: prefill slices, joins, leaves, one batch call, one draw for all rows.
+
+The device works one step ahead of the host: run() submits a step and returns the outcome of the
+one before. It does not know requests, text or policy. Owner: the model thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine import wire
+from engine.core.step import Drawn, Join, Outcome, Slice, Step
+from engine.model import caches as row_caches
+from engine.model.batch import NewRow, RowBatch
+from engine.model.caches import Caches
+from engine.model.sampling import BatchSampler, DrawnRows, SampledRow
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Submitted:
+    step: Step
+    submitted_at: float
+    row_ids: tuple[int, ...] = ()
+    drawn: DrawnRows | None = None
+    sliced: tuple[Caches, ...] = ()
+
+
+class Runner:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        decode_token: Callable[[int], str],
+        clock: Callable[[], float] = time.perf_counter,
+    ):
+        self._model = model
+        self._decode_token = decode_token
+        self._clock = clock
+        self._last_outcome_at = 0.0
+        self.reset()
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._batch.row_ids) + len(self._prefilled)
+
+    @property
+    def cache_bytes(self) -> int:
+        rows = sum(row_caches.num_bytes(caches) for caches in self._prefilled.values())
+        return rows + self._batch.num_bytes
+
+    def reset(self) -> None:
+        """Forget every row, after a failure: host counters and arrays may disagree."""
+        self._batch = RowBatch(self._model)
+        self._sampler = BatchSampler()
+        self._prefilled: dict[int, Caches] = {}
+        self._submitted: _Submitted | None = None
+
+    def run(self, step: Step) -> Outcome | None:
+        """Submit `step` and wait for the one before; None if nothing was being computed."""
+        before, self._submitted = self._submitted, None
+        self._leave(step.leaves)
+        if step.computed_row_ids:
+            self._submitted = self._submit(step)
+        return self._collect(before) if before is not None else None
+
+    def _submit(self, step: Step) -> _Submitted:
+        submitted_at = self._clock()
+        sliced = tuple(self._run_slice(one) for one in step.slices)
+        if step.joins:
+            self._join(step.joins)
+        assert self._batch.row_ids == list(step.decodes) or not step.decodes
+        drawn = self._decode() if step.decodes else None
+        return _Submitted(
+            step=step,
+            submitted_at=submitted_at,
+            row_ids=step.decodes,
+            drawn=drawn,
+            sliced=sliced,
+        )
+
+    def _leave(self, row_ids: tuple[int, ...]) -> None:
+        for row_id in row_ids:
+            self._prefilled.pop(row_id, None)
+        before = len(self._batch.row_ids)
+        kept = self._batch.leave(row_ids)
+        if len(kept) < before:
+            self._sampler.keep(kept)
+
+    def _run_slice(self, one: Slice) -> Caches:
+        """One forward for the rows of the slice; only the caches are computed, no logits."""
+        if one.start_tokens == 0:
+            caches = row_caches.new_caches(self._model)
+        else:
+            rows = [self._prefilled[row_id] for row_id in one.row_ids]
+            stacked = rows[0] if len(rows) == 1 else row_caches.stack_level(rows)
+            if stacked is None:
+                return self._run_rows_of_slice(one)
+            caches = stacked
+        self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
+        row_caches.start_evaluating(caches)
+        self._keep_prefilled(one.row_ids, caches)
+        return caches
+
+    def _run_rows_of_slice(self, one: Slice) -> Caches:
+        """Row by row, where the layouts of their caches differ."""
+        parts = zip(one.row_ids, one.token_ids, strict=True)
+        singles = [
+            Slice(row_ids=(row_id,), start_tokens=one.start_tokens, token_ids=(token_ids,))
+            for row_id, token_ids in parts
+        ]
+        return [layer for single in singles for layer in self._run_slice(single)]
+
+    def _keep_prefilled(self, row_ids: tuple[int, ...], caches: Caches) -> None:
+        if len(row_ids) == 1:
+            self._prefilled[row_ids[0]] = caches
+            return
+        for row_id, row in zip(row_ids, row_caches.split_level(caches, len(row_ids)), strict=True):
+            self._prefilled[row_id] = row
+
+    def _join(self, joins: tuple[Join, ...]) -> None:
+        self._batch.join([self._new_row(join) for join in joins])
+        self._sampler.join(
+            [
+                SampledRow(
+                    join.sampling,
+                    prompt_token_ids=join.prompt_token_ids,
+                    output_token_ids=join.output_token_ids,
+                )
+                for join in joins
+            ]
+        )
+
+    def _new_row(self, join: Join) -> NewRow:
+        caches = self._prefilled.pop(join.row_id, None)
+        return NewRow(
+            row_id=join.row_id,
+            token_id=join.last_token_id,
+            length=join.num_tokens - 1,
+            # A prompt of one token has had no slice.
+            caches=row_caches.new_caches(self._model) if caches is None else caches,
+        )
+
+    def _decode(self) -> DrawnRows:
+        drawn = self._sampler.draw(self._batch.forward())
+        self._batch.feed(drawn.token_ids)
+        mx.async_eval(drawn.arrays)  # type: ignore[no-untyped-call]
+        return drawn
+
+    def _collect(self, before: _Submitted) -> Outcome:
+        for caches in before.sliced:
+            row_caches.evaluate(caches)
+        drawn = self._read(before) if before.drawn is not None else ()
+        now = self._clock()
+        # A step begins when it is submitted or when the one before has ended.
+        seconds = now - max(before.submitted_at, self._last_outcome_at)
+        self._last_outcome_at = now
+        return Outcome(step=before.step, seconds=seconds, drawn=drawn)
+
+    def _read(self, before: _Submitted) -> tuple[Drawn, ...]:
+        assert before.drawn is not None
+        token_ids: list[int] = before.drawn.token_ids.tolist()  # type: ignore[assignment]
+        logprobs = self._read_logprobs(before.drawn, token_ids)
+        return tuple(
+            Drawn(row_id=row_id, token_id=token_id, logprobs=logprobs.get(index))
+            for index, (row_id, token_id) in enumerate(zip(before.row_ids, token_ids, strict=True))
+        )
+
+    def _read_logprobs(
+        self, drawn: DrawnRows, token_ids: list[int]
+    ) -> dict[int, wire.PositionLogprobs]:
+        if drawn.drawn_logprobs is None:
+            return {}
+        assert drawn.top_token_ids is not None and drawn.top_logprobs is not None
+        of_drawn = np.array(drawn.drawn_logprobs)
+        top_ids, of_top = np.array(drawn.top_token_ids), np.array(drawn.top_logprobs)
+        return {
+            row: wire.PositionLogprobs(
+                token=self._token_logprob(token_ids[row], of_drawn[number]),
+                top=tuple(map(self._token_logprob, top_ids[number][:wanted], of_top[number])),
+            )
+            for number, (row, wanted) in enumerate(drawn.logprob_rows)
+        }
+
+    def _token_logprob(self, token_id: int, logprob: float) -> wire.TokenLogprob:
+        return wire.TokenLogprob(
+            token_id=int(token_id),
+            text=self._decode_token(int(token_id)),
+            logprob=max(float(logprob), -9999.0),
+        )

@@ -1,0 +1,284 @@
+"""Which models are in memory: loaded on demand, portion by portion, unloaded when in the way.
+
+    configured --wanted--> loading --> loaded --idle, replaced or in the way--> configured
+                                 `--> failed (tried again after a while, when somebody asks)
+
+It does not know the transport nor how a model computes. Owner: the model thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from engine import wire
+from engine.core.delivery import Delivery
+from engine.guard import MemoryGuard, Verdict
+from engine.handle import Events, ModelHandle
+from engine.shelf import LoadFailed, Shelf
+
+_RETRY_SECONDS = 10.0
+_SHOWN_FRACTION = 0.05
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Loading:
+    name: str
+    progress: Iterator[float | ModelHandle]
+    started_at: float
+    shown: float = -1.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    code: wire.Code
+    detail: str
+    at: float
+
+
+class ModelPool:
+    """Invariant: a delivery waits here only while its model is not loaded."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        guard: MemoryGuard,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._shelf = shelf
+        self._guard = guard
+        self._clock = clock
+        self._specs: dict[str, wire.ModelSpec] = {}
+        self._handles: dict[str, ModelHandle] = {}
+        self._leaving: list[ModelHandle] = []
+        self._waiting: dict[str, list[tuple[Delivery, float]]] = {}
+        self._wanted: set[str] = set()
+        self._failures: dict[str, _Failure] = {}
+        self._loading: _Loading | None = None
+
+    @property
+    def specs(self) -> dict[str, wire.ModelSpec]:
+        return self._specs
+
+    @property
+    def handles(self) -> list[ModelHandle]:
+        """Every model that may still compute something."""
+        return [*self._handles.values(), *self._leaving]
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing can move: no rows, nothing loading."""
+        return self._loading is None and all(handle.is_idle for handle in self.handles)
+
+    @property
+    def is_loading(self) -> bool:
+        return self._loading is not None
+
+    def statuses(self) -> tuple[wire.ModelStatus, ...]:
+        statuses = [handle.status for handle in self._handles.values()]
+        if self._loading is not None:
+            statuses.append(wire.ModelStatus(name=self._loading.name, state="loading"))
+        for name, failure in self._failures.items():
+            statuses.append(wire.ModelStatus(name=name, state="failed", detail=failure.detail))
+        return tuple(statuses)
+
+    @property
+    def has_waiting(self) -> bool:
+        """Requests or commands wait for a model that could not be loaded yet."""
+        return bool(self._waiting or self._wanted)
+
+    def is_unproven(self, request_id: str) -> bool:
+        """It is here and has not drawn a token yet."""
+        if any(request_id == one.work.request_id for one in self._all_waiting()):
+            return True
+        live = (handle.get_live(request_id) for handle in self.handles)
+        return any(one is not None and not one.has_drawn for one in live)
+
+    def _all_waiting(self) -> Iterator[Delivery]:
+        return (delivery for waiting in self._waiting.values() for delivery, _ in waiting)
+
+    def num_taken(self, name: str) -> int:
+        handles = (handle for handle in self.handles if handle.spec.name == name)
+        return sum(handle.num_live for handle in handles) + len(self._waiting.get(name, ()))
+
+    def max_rows(self, name: str) -> int:
+        handle = self._handles.get(name)
+        return handle.max_rows if handle is not None else self._specs[name].max_rows
+
+    def configure(self, specs: tuple[wire.ModelSpec, ...]) -> Events:
+        """All models that may be served from now on. Running rows of others end normally."""
+        self._specs = {spec.name: spec for spec in specs}
+        self._failures = {}
+        for name, handle in list(self._handles.items()):
+            spec = self._specs.get(name)
+            if spec is None or spec.path != handle.spec.path:
+                self._leaving.append(self._handles.pop(name))
+            else:
+                handle.configure(spec)
+        self._wanted |= {spec.name for spec in specs if spec.is_pinned}
+        self._wanted &= self._specs.keys() - self._handles.keys()
+        gone = [name for name in self._waiting if name not in self._specs]
+        return [event for name in gone for event in self._refuse_waiting(name, _not_found(name))]
+
+    def want(self, name: str) -> None:
+        """Load this model even if nobody asks for an answer."""
+        self._failures.pop(name, None)
+        if name in self._specs and name not in self._handles:
+            self._wanted.add(name)
+
+    def unload(self, name: str) -> None:
+        """Once its rows have ended. Who asks for it next loads it again."""
+        self._wanted.discard(name)
+        if (handle := self._handles.pop(name, None)) is not None:
+            self._leaving.append(handle)
+
+    def deliver(self, delivery: Delivery) -> Events:
+        name, request_id = delivery.work.model, delivery.work.request_id
+        if (handle := self._handles.get(name)) is not None:
+            return handle.add(delivery)
+        if name not in self._specs:
+            return [(request_id, _not_found(name))]
+        failure = self._failures.get(name)
+        if failure is not None and self._clock() - failure.at < _RETRY_SECONDS:
+            return [(request_id, wire.Failed(code=failure.code, detail=failure.detail))]
+        self._waiting.setdefault(name, []).append((delivery, self._clock()))
+        return [(request_id, wire.Loading(fraction=0.0))]
+
+    def cancel(self, request_id: str) -> Events:
+        if (delivery := self._take_waiting(request_id)) is not None:
+            return self.cancelled(delivery)
+        return [event for handle in self.handles for event in handle.cancel(request_id)]
+
+    def cancelled(self, delivery: Delivery) -> Events:
+        """The end of a request that has not begun here."""
+        usage = wire.Usage(
+            prompt_tokens=len(delivery.work.prompt_token_ids),
+            completion_tokens=len(delivery.delivered_token_ids),
+        )
+        finished = wire.Finished(
+            reason=wire.FinishReason.CANCELLED, usage=usage, timings=wire.Timings()
+        )
+        return [(delivery.work.request_id, finished)]
+
+    def drop(self, request_id: str) -> None:
+        self._take_waiting(request_id)
+        for handle in self.handles:
+            handle.drop(request_id)
+
+    def advance(self) -> Events:
+        """One portion of a load, or the next decision about what to load or unload."""
+        self._unload_departed()
+        if self._loading is None:
+            return self._begin_next()
+        loading = self._loading
+        try:
+            progress = next(loading.progress)
+        except LoadFailed as error:
+            return self._fail(loading.name, wire.Code.MODEL_LOAD_FAILED, str(error))
+        if isinstance(progress, ModelHandle):
+            return self._finish_loading(loading, progress)
+        return self._show(loading, progress)
+
+    def _begin_next(self) -> Events:
+        name = next(iter([*self._waiting, *self._wanted]), None)
+        if name is None:
+            self._unload_unused()
+            return []
+        try:
+            needed = self._shelf.weight_bytes(self._specs[name])
+        except LoadFailed as error:
+            return self._fail(name, wire.Code.MODEL_LOAD_FAILED, str(error))
+        active = self._shelf.active_bytes()
+        assessment = self._guard.assess_load(needed_bytes=needed, active_bytes=active)
+        if assessment.verdict is Verdict.NEVER:
+            return self._fail(name, wire.Code.DOES_NOT_FIT, assessment.detail)
+        if assessment.verdict is Verdict.NOT_NOW:
+            self._make_room()
+            return []
+        spec = self._specs[name]
+        logger.info("loading model", extra={"model": name})
+        self._loading = _Loading(
+            name=name, progress=self._shelf.load(spec), started_at=self._clock()
+        )
+        return []
+
+    def _show(self, loading: _Loading, fraction: float) -> Events:
+        if fraction - loading.shown < _SHOWN_FRACTION:
+            return []
+        loading.shown = fraction
+        event = wire.Loading(fraction=fraction)
+        waiting = self._waiting.get(loading.name, ())
+        return [(delivery.work.request_id, event) for delivery, _ in waiting]
+
+    def _finish_loading(self, loading: _Loading, handle: ModelHandle) -> Events:
+        self._loading = None
+        self._wanted.discard(loading.name)
+        self._failures.pop(loading.name, None)
+        logger.info("model loaded", extra={"model": loading.name})
+        spec = self._specs.get(loading.name)
+        if spec is None or spec.path != handle.spec.path:
+            self._leaving.append(handle)
+            return []
+        handle.configure(spec)
+        self._handles[loading.name] = handle
+        now = self._clock()
+        return [
+            event
+            for delivery, since in self._waiting.pop(loading.name, [])
+            for event in handle.add(delivery, load_seconds=now - since)
+        ]
+
+    def _fail(self, name: str, code: wire.Code, detail: str) -> Events:
+        logger.error("model not loaded", extra={"model": name, "detail": detail})
+        self._loading = None
+        self._wanted.discard(name)
+        self._failures[name] = _Failure(code=code, detail=detail, at=self._clock())
+        return self._refuse_waiting(name, wire.Failed(code=code, detail=detail))
+
+    def _refuse_waiting(self, name: str, failed: wire.Failed) -> Events:
+        waiting = self._waiting.pop(name, [])
+        return [(delivery.work.request_id, failed) for delivery, _ in waiting]
+
+    def _take_waiting(self, request_id: str) -> Delivery | None:
+        for name, waiting in list(self._waiting.items()):
+            for entry in waiting:
+                if entry[0].work.request_id == request_id:
+                    waiting.remove(entry)
+                    if not waiting:
+                        del self._waiting[name]
+                    return entry[0]
+        return None
+
+    def _make_room(self) -> None:
+        """Unload the idle model that was used longest ago; with none idle, wait for one."""
+        idle = [one for one in self._handles.values() if one.is_idle and not one.spec.is_pinned]
+        if idle:
+            self.unload(min(idle, key=lambda handle: handle.last_used_at).spec.name)
+
+    def _unload_unused(self) -> None:
+        now = self._clock()
+        for handle in list(self._handles.values()):
+            limit = handle.spec.idle_unload_seconds
+            if limit is None or handle.spec.is_pinned or not handle.is_idle:
+                continue
+            if now - handle.last_used_at > limit:
+                self.unload(handle.spec.name)
+
+    def _unload_departed(self) -> None:
+        departed = [handle for handle in self._leaving if handle.is_idle]
+        if not departed:
+            return
+        self._leaving = [handle for handle in self._leaving if not handle.is_idle]
+        for handle in departed:
+            logger.info("model unloaded", extra={"model": handle.spec.name})
+        del departed, handle
+        self._shelf.give_memory_back()
+
+
+def _not_found(name: str) -> wire.Failed:
+    code = wire.Code.MODEL_NOT_FOUND
+    return wire.Failed(code=code, detail=f"The model {name!r} is not served any more.")

@@ -1,0 +1,84 @@
+"""Where models come from: a folder becomes a ModelHandle on the device. Decides nothing."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from engine import wire
+from engine.core.answer import TextStream
+from engine.core.pacing import TimeLedger
+from engine.handle import ModelHandle
+from engine.metrics import Vitals
+from engine.model.loader import LoadedModel, LoadFailed, load, stored_weight_bytes
+from engine.model.memory import DeviceMemory
+from engine.model.runner import Runner
+from engine.model.text import TextFactory
+
+__all__ = ["DeviceShelf", "LoadFailed", "Shelf"]
+
+
+class Shelf(Protocol):
+    """`weight_bytes` and `load` may raise LoadFailed; `load` yields fractions, then the handle."""
+
+    def weight_bytes(self, spec: wire.ModelSpec) -> int: ...
+    def load(self, spec: wire.ModelSpec) -> Iterator[float | ModelHandle]: ...
+    def active_bytes(self) -> int: ...
+    def give_memory_back(self) -> None: ...
+
+
+class DeviceShelf:
+    def __init__(
+        self, memory: DeviceMemory, *, ledger: TimeLedger, vitals: Vitals, casts_to_float32: bool
+    ):
+        self._memory = memory
+        self._ledger = ledger
+        self._vitals = vitals
+        self._casts_to_float32 = casts_to_float32
+
+    def weight_bytes(self, spec: wire.ModelSpec) -> int:
+        return stored_weight_bytes(Path(spec.path))
+
+    def active_bytes(self) -> int:
+        return self._memory.read().active_bytes
+
+    def load(self, spec: wire.ModelSpec) -> Iterator[float | ModelHandle]:
+        progress = load(Path(spec.path), casts_to_float32=self._casts_to_float32)
+        for one in progress:
+            yield one.fraction if one.loaded is None else self._handle(spec, one.loaded)
+
+    def give_memory_back(self) -> None:
+        """After a handle was dropped: its weights are freed now, not some time."""
+        gc.collect()
+        self._memory.clear_pool()
+
+    def _handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> ModelHandle:
+        voice = ModelVoice(loaded.tokenizer)
+        return ModelHandle(
+            spec,
+            runner=Runner(loaded.model, decode_token=voice.decode_token),
+            voice=voice,
+            ledger=self._ledger,
+            vitals=self._vitals,
+            weight_bytes=loaded.weight_bytes,
+            context_limit_tokens=loaded.context_limit_tokens,
+            is_batchable=loaded.is_batchable,
+        )
+
+
+class ModelVoice:
+    """What a model's tokenizer knows about text."""
+
+    def __init__(self, tokenizer: Any):
+        self._tokenizer = tokenizer
+        self._factory = TextFactory(tokenizer)
+        self.end_token_ids: Collection[int] = frozenset(tokenizer.eos_token_ids)
+
+    def stream(self, work: wire.Work) -> TextStream:
+        return self._factory.stream(work)
+
+    def decode_token(self, token_id: int) -> str:
+        text: str = self._tokenizer.decode([token_id])
+        return text

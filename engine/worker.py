@@ -1,0 +1,153 @@
+"""The loop of the engine: commands, models, one step of every model that has work, and again.
+
+It does not know Redis (the transport does) nor tensors (model/ does). One thread runs it, the
+model thread: everything that touches mlx happens in its turns.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from engine import wire
+from engine.core.delivery import Delivery, Dropped
+from engine.core.suspects import SuspectGate
+from engine.handle import Events
+from engine.metrics import Vitals
+from engine.model.memory import Memory
+from engine.model.reclaimer import Reclaimer
+from engine.pool import ModelPool
+
+_IDLE_WAIT_SECONDS = 0.5
+_BLOCKED_WAIT_SECONDS = 0.02
+_SHOW_SECONDS = 0.25
+_PORTION_SECONDS = 2.0  # what a portion of a load may take without looking stalled
+
+Received = Delivery | Dropped | wire.Cancel | wire.LoadModel | wire.UnloadModel | wire.Configure
+
+
+class WorkTransport(Protocol):
+    """engine/transport, or a fake."""
+
+    def receive(self, wait_seconds: float) -> Sequence[Received]: ...
+    def want(self, rows: Mapping[str, int]) -> None: ...
+    def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None: ...
+
+
+class Worker:
+    def __init__(
+        self,
+        *,
+        transport: WorkTransport,
+        pool: ModelPool,
+        vitals: Vitals,
+        memory: Memory,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._transport = transport
+        self._pool = pool
+        self._vitals = vitals
+        self._memory = memory
+        self._clock = clock
+        self._reclaimer = Reclaimer(memory.clear_pool)
+        self._suspects = SuspectGate()
+        self._shown_at = float("-inf")
+
+    def run(self, stopping: threading.Event) -> None:
+        """Turn until told to stop. What is unfinished then goes on in another engine."""
+        while not stopping.is_set():
+            self.turn()
+
+    def turn(self) -> None:
+        for message in self._transport.receive(self._wait_seconds):
+            self._publish(self._handle(message))
+        self._advance_models()
+        for handle in self._pool.handles:
+            if not handle.is_idle:
+                self._publish(handle.turn(others_decode=self._is_decoding_beside(handle)))
+        self._admit_next_suspect()
+        self._transport.want(self._rows_wanted())
+        self._look_after_memory()
+        self._show()
+
+    @property
+    def _wait_seconds(self) -> float:
+        if not self._pool.is_idle:
+            return 0.0
+        return _BLOCKED_WAIT_SECONDS if self._pool.has_waiting else _IDLE_WAIT_SECONDS
+
+    def _handle(self, message: Received) -> Events:
+        match message:
+            case Delivery():
+                return self._pool.deliver(message) if self._suspects.admit(message) else []
+            case Dropped(request_id=request_id):
+                if not self._suspects.drop(request_id):
+                    self._pool.drop(request_id)
+            case wire.Cancel(request_id=request_id):
+                return self._cancel(request_id)
+            case wire.Configure(models=models):
+                return self._pool.configure(models)
+            case wire.LoadModel(name=name):
+                self._pool.want(name)
+            case wire.UnloadModel(name=name):
+                self._pool.unload(name)
+        return []
+
+    def _cancel(self, request_id: str) -> Events:
+        held = [one for one in self._suspects.held if one.work.request_id == request_id]
+        if held and self._suspects.drop(request_id):
+            return self._pool.cancelled(held[0])
+        return self._pool.cancel(request_id)
+
+    def _publish(self, events: Events) -> None:
+        if not events:
+            return
+        self._transport.publish(events)
+        if any(isinstance(event, wire.TERMINAL_EVENTS) for _, event in events):
+            self._reclaimer.want(now=self._clock())
+
+    def _advance_models(self) -> None:
+        if self._pool.is_loading:
+            with self._vitals.working(_PORTION_SECONDS):
+                self._publish(self._pool.advance())
+            self._vitals.note_progress()
+        else:
+            self._publish(self._pool.advance())
+        self._vitals.note_busy(not self._pool.is_idle)
+
+    def _is_decoding_beside(self, handle: object) -> bool:
+        return any(one.is_decoding for one in self._pool.handles if one is not handle)
+
+    def _admit_next_suspect(self) -> None:
+        inside = self._suspects.inside
+        if inside is None or not self._pool.is_unproven(inside):
+            while (delivery := self._suspects.clear()) is not None:
+                self._publish(self._pool.deliver(delivery))
+                if self._pool.is_unproven(delivery.work.request_id):
+                    return
+
+    def _rows_wanted(self) -> dict[str, int]:
+        """Free rows, and a few requests more so that a freed row is filled at once."""
+        wanted = {}
+        for name in self._pool.specs:
+            max_rows = self._pool.max_rows(name)
+            ahead = max(1, max_rows // 4)
+            wanted[name] = max(0, max_rows + ahead - self._pool.num_taken(name))
+        return wanted
+
+    def _look_after_memory(self) -> None:
+        awaits = any(handle.awaits_first_token for handle in self._pool.handles)
+        self._reclaimer.after_step(now=self._clock(), awaits_first_token=awaits)
+
+    def _show(self) -> None:
+        """Refresh what the heartbeat shows, a few times a second."""
+        now = self._clock()
+        if now - self._shown_at < _SHOW_SECONDS:
+            return
+        self._shown_at = now
+        rows = [row for handle in self._pool.handles for row in handle.row_statuses()]
+        self._vitals.show(
+            models=self._pool.statuses(), rows=tuple(rows), readings=self._memory.read()
+        )

@@ -1,0 +1,39 @@
+"""Generations of a caller who waits on an open connection: started, given up, or left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import transaction
+
+from hosting.actions.generations import (
+    Order,
+    cancel_generation,
+    close_generation,
+    start_generation,
+)
+from hosting.actions.outcome import failure
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import Generation
+
+
+def start_served(orders: Sequence[Order]) -> list[Generation]:
+    """Start all of them. Raises EngineUnavailable, and starts none, while no engine lives."""
+    if not get_client().engines():
+        raise EngineUnavailable("no engine is alive")
+    with transaction.atomic():
+        return [start_generation(order) for order in orders]
+
+
+def cancel_generations(generations: Sequence[Generation]) -> None:
+    for generation in generations:
+        cancel_generation(generation)
+
+
+def abandon_generations(generations: Sequence[Generation]) -> None:
+    """Nobody answered in time and the caller knows: close the rows, stop what may still come."""
+    for generation in generations:
+        cancel_generation(generation)
+        close_generation(
+            generation.pk, failure("failed", "engine_unavailable", "No engine answered in time.")
+        )

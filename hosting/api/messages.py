@@ -1,0 +1,122 @@
+"""Messages and tools of a request in the one form that the wire carries. Nothing is reordered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hosting.api.errors import ApiError
+
+_ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+def wire_messages(messages: list[Any]) -> tuple[dict[str, Any], ...]:
+    """Raises ApiError naming the message at fault."""
+    if not messages:
+        raise invalid("messages", "There must be at least one message.")
+    return tuple(_message(message, f"messages[{index}]") for index, message in enumerate(messages))
+
+
+def wire_tools(tools: list[Any] | None) -> tuple[dict[str, Any], ...]:
+    """Function tools. Types that we do not know are the client's private matter and are ignored."""
+    return tuple(
+        _tool(tool, f"tools[{index}]")
+        for index, tool in enumerate(tools or ())
+        if not isinstance(tool, dict) or tool.get("type", "function") == "function"
+    )
+
+
+def invalid(param: str, message: str) -> ApiError:
+    return ApiError(400, "invalid_value", message, param=param)
+
+
+def unsupported(param: str, message: str) -> ApiError:
+    return ApiError(400, "unsupported_parameter", message, param=param)
+
+
+def _message(message: Any, where: str) -> dict[str, Any]:
+    if not isinstance(message, dict):
+        raise invalid(where, "A message must be an object.")
+    role = message.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise invalid(f"{where}.role", f"The role must be one of {', '.join(_ROLES)}.")
+    plain: dict[str, Any] = {"role": _ROLES[role]}
+    calls = _tool_calls(message, where) if role == "assistant" else []
+    plain["content"] = _content(message.get("content"), where, may_be_absent=role == "assistant")
+    if calls:
+        plain["tool_calls"] = calls
+    for name in ("name", "tool_call_id", "reasoning_content"):
+        value = message.get(name)
+        if value is not None:
+            plain[name] = _text(value, f"{where}.{name}")
+    return plain
+
+
+def _content(content: Any, where: str, *, may_be_absent: bool) -> str:
+    if isinstance(content, str):
+        return content
+    if content is None and may_be_absent:
+        return ""
+    if isinstance(content, list):
+        parts = (_part(part, f"{where}.content[{index}]") for index, part in enumerate(content))
+        return "\n".join(parts)
+    raise invalid(f"{where}.content", "The content must be text or a list of parts.")
+
+
+def _part(part: Any, where: str) -> str:
+    if not isinstance(part, dict):
+        raise invalid(where, "A content part must be an object.")
+    match part.get("type"):
+        case "text" | "refusal" as kind:
+            return _text(part.get(kind), f"{where}.{kind}")
+        case "image_url" | "input_audio" | "file" as kind:
+            raise unsupported(where, f"This model reads text only, not {kind}.")
+    raise invalid(f"{where}.type", "The type of this part is not known.")
+
+
+def _tool_calls(message: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    calls = message.get("tool_calls")
+    if calls is None:
+        return []
+    if not isinstance(calls, list):
+        raise invalid(f"{where}.tool_calls", "This must be a list.")
+    return [_tool_call(call, f"{where}.tool_calls[{place}]") for place, call in enumerate(calls)]
+
+
+def _tool_call(call: Any, where: str) -> dict[str, Any]:
+    """The arguments stay the client's text, byte for byte: they are part of the cached prefix."""
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict):
+        raise invalid(f"{where}.function", "A tool call needs a function.")
+    return {
+        "id": _text(call.get("id"), f"{where}.id"),
+        "type": "function",
+        "function": {
+            "name": _text(function.get("name"), f"{where}.function.name"),
+            "arguments": _text(function.get("arguments", "{}"), f"{where}.function.arguments"),
+        },
+    }
+
+
+def _tool(tool: Any, where: str) -> dict[str, Any]:
+    function = tool.get("function") if isinstance(tool, dict) else None
+    if not isinstance(function, dict):
+        raise invalid(f"{where}.function", "A tool needs a function.")
+    if not _text(function.get("name"), f"{where}.function.name"):
+        raise invalid(f"{where}.function.name", "A function needs a name.")
+    parameters = function.get("parameters")
+    if parameters is not None and not isinstance(parameters, dict):
+        raise invalid(f"{where}.function.parameters", "This must be a JSON schema.")
+    return {"type": "function", "function": function}
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise invalid(where, "This must be text.")
+    return value

@@ -1,0 +1,46 @@
+"""GET /v1/models and one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from hosting.actions.conversations import get_servable_model
+from hosting.api.schema_shapes import Error, Model, ModelList
+from hosting.models import HostedModel
+
+
+class Models(APIView):
+    @extend_schema(
+        operation_id="list_models",
+        summary="The models that can be named",
+        responses={200: ModelList, 401: Error},
+    )
+    def get(self, http_request: Request) -> Response:
+        rows = HostedModel.objects.servable()
+        return Response({"object": "list", "data": [_model(row) for row in rows]})
+
+
+class OneModel(APIView):
+    @extend_schema(
+        operation_id="retrieve_model",
+        summary="One model",
+        responses={200: Model, 401: Error, 404: Error},
+    )
+    def get(self, http_request: Request, name: str) -> Response:
+        return Response(_model(get_servable_model(name)))
+
+
+def _model(row: HostedModel) -> dict[str, Any]:
+    return {
+        "id": row.name,
+        "object": "model",
+        "created": int(row.created_at.timestamp()),
+        "owned_by": "hearth",
+        "context_length": row.context_limit_tokens,
+        "max_model_len": row.context_limit_tokens,
+    }

@@ -1,0 +1,25 @@
+"""What drf-spectacular needs to be told to describe the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+
+
+class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "accounts.auth.ApiKeyAuthentication"
+    name = "ApiKey"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "sk-hearth-…",
+            "description": "A key from the page 'API keys'. The header x-api-key is taken too.",
+        }
+
+
+def only_v1(endpoints: list[Any], **_: Any) -> list[Any]:
+    """The schema describes the public API, not the chat page's own endpoints."""
+    return [endpoint for endpoint in endpoints if endpoint[0].startswith("/v1/")]

@@ -1,0 +1,56 @@
+"""Shapes of the answers, for the API's description only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+
+class ErrorBody(serializers.Serializer[Any]):
+    message = serializers.CharField()
+    type = serializers.CharField()
+    param = serializers.CharField(allow_null=True)
+    code = serializers.CharField()
+
+
+class Error(serializers.Serializer[Any]):
+    error = ErrorBody()
+
+
+class AnswerMessage(serializers.Serializer[Any]):
+    role = serializers.CharField()
+    content = serializers.CharField(allow_null=True)
+    refusal = serializers.CharField(allow_null=True)
+    reasoning_content = serializers.CharField(required=False)
+    tool_calls = serializers.ListField(child=serializers.DictField(), required=False)
+
+
+class Choice(serializers.Serializer[Any]):
+    index = serializers.IntegerField()
+    message = AnswerMessage()
+    logprobs = serializers.DictField(allow_null=True)
+    finish_reason = serializers.CharField()
+
+
+class ChatCompletion(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField()
+    created = serializers.IntegerField()
+    model = serializers.CharField()
+    choices = Choice(many=True)
+    usage = serializers.DictField()
+
+
+class Model(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField()
+    created = serializers.IntegerField()
+    owned_by = serializers.CharField()
+    context_length = serializers.IntegerField(allow_null=True)
+    max_model_len = serializers.IntegerField(allow_null=True)
+
+
+class ModelList(serializers.Serializer[Any]):
+    object = serializers.CharField()
+    data = Model(many=True)

@@ -1,0 +1,36 @@
+"""Addresses under /v1, and JSON for all that is no address."""
+
+from django.http import HttpRequest, JsonResponse
+from django.urls import path, re_path
+from django.views.decorators.csrf import csrf_exempt
+from drf_spectacular.renderers import OpenApiJsonRenderer2
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from rest_framework.permissions import AllowAny
+
+from hosting.api.chat_completions import ChatCompletions
+from hosting.api.errors import ApiError
+from hosting.api.models import Models, OneModel
+
+_PUBLIC = {"authentication_classes": [], "permission_classes": [AllowAny]}
+
+
+@csrf_exempt
+def unknown_address(http_request: HttpRequest) -> JsonResponse:
+    error = ApiError(
+        404, "unknown_url", f"Unknown request URL: {http_request.method} {http_request.path}."
+    )
+    return JsonResponse(error.error_body, status=404)
+
+
+urlpatterns = [
+    path("chat/completions", ChatCompletions.as_view()),
+    path("models", Models.as_view()),
+    path("models/<path:name>", OneModel.as_view()),
+    path(
+        "openapi.json",
+        SpectacularAPIView.as_view(renderer_classes=[OpenApiJsonRenderer2], **_PUBLIC),
+        name="openapi",
+    ),
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi", **_PUBLIC), name="docs"),
+    re_path(r"", unknown_address),
+]

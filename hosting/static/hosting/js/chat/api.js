@@ -1,0 +1,93 @@
+/** The page's requests to the server. Knows the addresses and the error form; not what the answers are used for. */
+
+/**
+ * @typedef {{prompt_tokens: number, cached_tokens?: number, completion_tokens?: number, reasoning_tokens?: number}} Usage
+ * @typedef {{queued_seconds?: number, ttft_seconds?: number | null, decode_seconds?: number}} Timings
+ * @typedef {{id: string, state: "queued" | "running" | "done" | "failed" | "cancelled", finish_reason: string | null,
+ *   error: {code: string, detail: string} | null, usage: Usage | null, timings: Timings | null}} Generation
+ * @typedef {{id: string, parent: string | null, role: "user" | "assistant", content: string, reasoning: string,
+ *   tool_calls: any[], created_at: string, model: string | null, generation: Generation | null}} Message
+ * @typedef {{id: string, title: string, updated_at: string, is_pinned: boolean, is_generating: boolean,
+ *   snippet?: string}} ConversationRow
+ * @typedef {{id: string, title: string, system_prompt: string, model: string | null, active_leaf: string | null,
+ *   is_pinned: boolean}} Conversation
+ * @typedef {{name: string, display_name: string, state: "loaded" | "loading" | "cold" | "failed" | "fetching",
+ *   fraction?: number | null, context_limit_tokens: number | null, is_default: boolean, supports_thinking: boolean,
+ *   supports_tools: boolean}} Model
+ */
+
+const SIGN_IN = "/accounts/sign-in/";
+
+/** The server refused, or could not be reached (status 0). The message is a sentence for the person. */
+export class ApiError extends Error {
+  /** @param {number} status @param {{code?: string, message?: string, field?: string | null}} error */
+  constructor(status, { code = "unknown", message = "", field = null } = {}) {
+    super(message || sentenceFor(status));
+    this.status = status;
+    this.code = code;
+    this.field = field;
+  }
+}
+
+/** @param {number} status */
+function sentenceFor(status) {
+  if (status === 0) return "Hearth cannot be reached. Check your connection and try again.";
+  if (status === 403) return "You are not allowed to do this. Reload the page if you signed in again elsewhere.";
+  if (status === 404) return "This no longer exists.";
+  if (status === 503) return "The service is not ready. Try again in a moment.";
+  return `The server could not do this (status ${status}).`;
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {{body?: object, keepalive?: boolean}} [options]
+ */
+async function send(method, path, { body, keepalive = false } = {}) {
+  const headers = { Accept: "application/json" };
+  if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
+  if (body) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, { method, headers, keepalive, body: body && JSON.stringify(body) });
+  } catch {
+    throw new ApiError(0);
+  }
+  if (response.status === 401) goToSignIn();
+  const answer = await response.json().catch(() => null);
+  if (!response.ok) throw new ApiError(response.status, answer?.error ?? {});
+  return answer;
+}
+
+/** And back here afterwards. */
+export function goToSignIn() {
+  location.assign(`${SIGN_IN}?next=${encodeURIComponent(location.pathname)}`);
+}
+
+function csrfToken() {
+  return document.querySelector('meta[name="csrf-token"]')?.getAttribute("content") ?? "";
+}
+
+export const api = {
+  /** @param {{query?: string, before?: string | null}} [page] */
+  conversations({ query = "", before = null } = {}) {
+    const search = new URLSearchParams();
+    if (query) search.set("q", query);
+    if (before) search.set("before", before);
+    return send("GET", `/chat/conversations?${search}`);
+  },
+  /** @param {string} id @returns {Promise<{conversation: Conversation, messages: Message[]}>} */
+  conversation: (id) => send("GET", `/chat/conversations/${id}`),
+  /** @param {string} id @param {Partial<Conversation>} changes */
+  changeConversation: (id, changes) => send("PATCH", `/chat/conversations/${id}`, { body: changes }),
+  /** @param {string} id */
+  deleteConversation: (id) => send("DELETE", `/chat/conversations/${id}`, { keepalive: true }),
+  /** @param {object} message @returns {Promise<{conversation: Conversation, user_message: Message, answer: Message}>} */
+  postMessage: (message) => send("POST", "/chat/messages", { body: message }),
+  /** @param {string} id @param {object} choice @returns {Promise<{answer: Message}>} */
+  regenerate: (id, choice) => send("POST", `/chat/messages/${id}/regenerate`, { body: choice }),
+  /** @param {string} id */
+  cancel: (id) => send("POST", `/chat/generations/${id}/cancel`),
+  /** @returns {Promise<{models: Model[]}>} */
+  models: () => send("GET", "/chat/models"),
+};

@@ -1,0 +1,305 @@
+/** Brings the parts of the page together: what the person does becomes a request, what arrives becomes paint. */
+
+import { api, goToSignIn } from "./api.js";
+import { Announcer } from "./announcer.js";
+import { Composer } from "./composer.js";
+import { ConversationList } from "./conversation_list.js";
+import { byId } from "./dom.js";
+import { ModelPicker } from "./model_picker.js";
+import { OpenConversation } from "./open_conversation.js";
+import { Painter } from "./painter.js";
+import { ScrollKeeper } from "./scroll.js";
+import { stateSentence } from "./sentences.js";
+import { Settings } from "./settings.js";
+import { listenToShortcuts } from "./shortcuts.js";
+import { Sidebar } from "./sidebar.js";
+import { ChatSocket } from "./socket.js";
+import { Thread } from "./thread.js";
+import { toast } from "./toast.js";
+
+const HINT_DELAY_MS = 150;
+const END_SENTENCES = { done: "Answer complete.", cancelled: "Stopped.", failed: "The answer failed." };
+const LONGEST_FIRST_WORDS = 60;
+const OFFLINE_SHOWN_AFTER_MS = 1500;
+
+/** @typedef {import("./api.js").Message} Message */
+
+export class ChatPage {
+  /** @type {OpenConversation} */
+  #conversation;
+  #painter = new Painter();
+  #announcer = new Announcer(byId("announcer"));
+  #hintTimer = 0;
+  #offlineTimer = 0;
+  #spokenPhase = "";
+  #wasOffline = false;
+
+  constructor() {
+    this.thread = new Thread(byId("thread"), {
+      onRegenerate: (message) => this.#regenerate(message),
+      onEdit: (message, content) => this.#send(content, message.parent),
+      onShowVersion: (id) => this.#try(this.#conversation.showVersion(id)),
+    });
+    this.scroll = new ScrollKeeper(byId("scroller"), byId("thread"), byId("jump"));
+    this.sidebar = new Sidebar();
+    this.settings = new Settings({ onSystemPrompt: (text) => this.#saveDetails({ system_prompt: text }) });
+    this.list = new ConversationList({
+      onOpen: (id) => this.#go(id),
+      onDeleted: (id) => id === this.#conversation.id && this.#go(null),
+    });
+    this.composer = new Composer({
+      onSend: (text) => this.#send(text, this.#conversation.leaf),
+      onStop: () => this.#try(this.#conversation.stop()),
+      onEditLast: () => this.#editLast(),
+    });
+    this.socket = this.#connect();
+    this.#open(conversationInAddress());
+    this.picker = new ModelPicker({ onChange: (model, isByPerson) => this.#onModel(model, isByPerson) });
+    this.#listen();
+    this.#try(this.list.refresh());
+  }
+
+  #connect() {
+    return new ChatSocket("/ws/chat", {
+      onEvent: (generation, seq, event) => this.#conversation.onEvent(generation, event),
+      onLost: (generation) => this.#conversation.onLost(generation),
+      onHint: (conversation) => this.#onHint(conversation),
+      onConnection: (isOpen) => this.#onConnection(isOpen),
+      onSignedOut: goToSignIn,
+    });
+  }
+
+  #listen() {
+    for (const button of document.querySelectorAll("[data-new-chat]")) {
+      button.addEventListener("click", (event) => {
+        event.preventDefault();
+        this.#go(null);
+      });
+    }
+    for (const example of document.querySelectorAll("[data-example]")) {
+      example.addEventListener("click", () => this.#send(example.textContent.trim(), null));
+    }
+    addEventListener("popstate", () => this.#open(conversationInAddress()));
+    addEventListener("pagehide", () => this.#rememberPlace());
+    const help = byId("help");
+    byId("help-button").addEventListener("click", () => help.showModal());
+    listenToShortcuts({
+      stop: () => this.#conversation.runningAnswer && this.#try(this.#conversation.stop()),
+      newChat: () => this.#go(null),
+      search: () => {
+        this.sidebar.open();
+        byId("search").focus();
+      },
+      write: () => this.composer.focus(),
+      sidebar: () => this.sidebar.toggle(),
+      help: () => help.showModal(),
+    });
+  }
+
+  /** @param {string | null} id */
+  #go(id) {
+    const address = id ? `/c/${id}` : "/";
+    if (address !== location.pathname) history.pushState(null, "", address);
+    this.sidebar.closeDrawer();
+    this.#open(id);
+  }
+
+  /** @param {string | null} id */
+  async #open(id) {
+    if (this.#conversation) {
+      this.#rememberPlace();
+      this.#conversation.leave();
+    }
+    const conversation = new OpenConversation(id, {
+      socket: this.socket,
+      onChange: () => conversation === this.#conversation && this.#show(),
+      onProgress: (...progress) => conversation === this.#conversation && this.#onProgress(...progress),
+    });
+    this.#conversation = conversation;
+    this.composer.showNotice("");
+    this.settings.systemPrompt = "";
+    byId("scroller").setAttribute("aria-busy", String(Boolean(id)));
+    this.#show();
+    if (isPointerFine()) this.composer.focus();
+    if (id) await this.#load(conversation);
+  }
+
+  /** @param {OpenConversation} conversation */
+  async #load(conversation) {
+    try {
+      await conversation.fetch();
+    } catch (error) {
+      if (conversation !== this.#conversation) return;
+      if (error.status === 404) this.#go(null);
+      toast(error.status === 404 ? "This conversation no longer exists." : error.message);
+      return;
+    } finally {
+      byId("scroller").setAttribute("aria-busy", "false");
+    }
+    if (conversation !== this.#conversation) return;
+    this.settings.systemPrompt = conversation.details?.system_prompt ?? "";
+    this.picker.show(conversation.details?.model ?? null);
+    this.scroll.restore(conversation.id);
+  }
+
+  #show() {
+    const { path, details, isBusy, tree, id } = this.#conversation;
+    byId("empty").hidden = path.length > 0 || id !== null;
+    this.thread.show(path, (message) => ({
+      versions: tree.versions(message),
+      answer: message.role === "assistant" ? this.#conversation.answerOf(message) : undefined,
+      modelName: this.picker?.displayName(message.model) ?? "",
+      isBusy,
+    }));
+    const firstWords = path[0]?.content.slice(0, LONGEST_FIRST_WORDS) ?? "";
+    if (id && !details?.title && firstWords) this.list.noteFirstWords(id, firstWords);
+    const title = details?.title || firstWords;
+    byId("title").textContent = title;
+    document.title = title ? `${title} · Hearth` : "Hearth";
+    this.composer.showRunning(isBusy);
+    this.list.select(id);
+  }
+
+  /** @param {string} content @param {string | null} parent */
+  async #send(content, parent) {
+    const conversation = this.#conversation;
+    const isNew = conversation.id === null;
+    const { systemPrompt } = this.settings;
+    const sent = conversation.send({
+      parent,
+      content,
+      ...this.#choice(),
+      ...(isNew && systemPrompt ? { system_prompt: systemPrompt } : {}),
+    });
+    this.scroll.toEnd();
+    this.composer.focus();
+    try {
+      await sent;
+    } catch (error) {
+      return this.#onSendFailed(conversation, content, error);
+    }
+    if (isNew) this.#onConversationBegun(conversation);
+    return this.list.change(conversation.id, { is_generating: true });
+  }
+
+  /** @param {OpenConversation} conversation */
+  #onConversationBegun({ id, details }) {
+    this.list.add({ ...details, id, updated_at: new Date().toISOString(), is_generating: true });
+    if (id !== this.#conversation.id) return;
+    history.replaceState(null, "", `/c/${id}`);
+    this.list.select(id);
+  }
+
+  /** The text goes back to where it was written. */
+  #onSendFailed(conversation, content, error) {
+    if (conversation !== this.#conversation) return;
+    if (!this.composer.text) this.composer.text = content;
+    this.composer.showNotice(error.message);
+    this.#announcer.say(error.message);
+  }
+
+  /** @param {Message} answer */
+  async #regenerate(answer) {
+    await this.#try(this.#conversation.regenerate(answer, this.#choice()));
+    this.scroll.toEnd();
+    this.composer.focus();
+  }
+
+  #choice() {
+    const model = this.picker.current?.name;
+    return { ...(model ? { model } : {}), options: this.settings.options };
+  }
+
+  #editLast() {
+    const last = this.#conversation.path.findLast((message) => message.role === "user");
+    if (last && !this.#conversation.isBusy) this.thread.view(last.id)?.edit();
+  }
+
+  /** @param {Message} message @param {import("./live_answer.js").LiveAnswer} answer @param {any} event */
+  #onProgress(message, answer, event) {
+    const view = this.thread.view(message.id);
+    if (view) this.#painter.request(view.paint);
+    if (view) this.#speak(answer, message);
+    if (event.type === "Loading") this.picker.note(message.model, { state: "loading", fraction: event.fraction });
+    if (event.type === "Started") this.picker.note(message.model, { state: "loaded", fraction: null });
+    if (!answer.isEnded) return;
+    this.list.change(this.#conversation.id, { is_generating: false });
+    this.#painter.request(() => this.#show());
+    if (document.activeElement === document.body && isPointerFine()) this.composer.focus();
+  }
+
+  /** @param {import("./live_answer.js").LiveAnswer} answer @param {Message} message */
+  #speak(answer, message) {
+    const isNewPhase = answer.phase !== this.#spokenPhase;
+    this.#spokenPhase = answer.phase;
+    if (answer.isEnded) return this.#announcer.end(END_SENTENCES[answer.phase]);
+    if (answer.phase === "writing") return this.#announcer.grow(answer.text);
+    if (isNewPhase) this.#announcer.say(stateSentence(answer, this.picker.displayName(message.model)));
+    return undefined;
+  }
+
+  /** @param {import("./api.js").Model | null} model @param {boolean} isByPerson */
+  #onModel(model, isByPerson) {
+    this.settings.showModel(model);
+    if (isByPerson && model) this.#saveDetails({ model: model.name });
+    if (isByPerson) this.composer.focus();
+  }
+
+  /** @param {object} changes of the conversation, if the server knows it yet */
+  #saveDetails(changes) {
+    const { id } = this.#conversation;
+    if (id) this.#try(api.changeConversation(id, changes));
+  }
+
+  /** Hints come in bursts; one look is enough. @param {string} id */
+  #onHint(id) {
+    if (id === this.#conversation.id) this.#conversation.isStale = true;
+    clearTimeout(this.#hintTimer);
+    this.#hintTimer = setTimeout(() => this.#refetch(), HINT_DELAY_MS);
+  }
+
+  async #refetch() {
+    const conversation = this.#conversation;
+    this.#try(this.list.refresh());
+    if (!conversation.isStale) return;
+    conversation.isStale = false;
+    try {
+      await conversation.fetch();
+    } catch (error) {
+      if (error.status === 404 && conversation === this.#conversation) this.#go(null);
+    }
+  }
+
+  /** @param {boolean} isOpen */
+  #onConnection(isOpen) {
+    clearTimeout(this.#offlineTimer);
+    const show = () => (byId("offline").hidden = isOpen);
+    if (isOpen) show();
+    else this.#offlineTimer = setTimeout(show, OFFLINE_SHOWN_AFTER_MS);
+    if (isOpen && this.#wasOffline) this.#onHint(this.#conversation.id); // hints of the meantime are gone
+    this.#wasOffline = !isOpen;
+  }
+
+  #rememberPlace() {
+    if (this.#conversation.id) this.scroll.remember(this.#conversation.id);
+  }
+
+  /** @param {Promise<any> | null} request a failure is shown, and that is all */
+  async #try(request) {
+    try {
+      await request;
+    } catch (error) {
+      toast(error.message);
+    }
+  }
+}
+
+/** @returns {string | null} */
+function conversationInAddress() {
+  return location.pathname.match(/^\/c\/([0-9a-f-]{36})/)?.[1] ?? null;
+}
+
+/** With a finger, focus would open the keyboard over the page. */
+function isPointerFine() {
+  return matchMedia("(pointer: fine)").matches;
+}

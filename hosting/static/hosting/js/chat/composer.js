@@ -1,0 +1,86 @@
+/** Where the person writes: field, send and stop. Knows not where the text goes. */
+
+import { byId, icon } from "./dom.js";
+import { autosize, isSendKey } from "./textarea.js";
+
+const DRAFT = "hearth-draft";
+
+export class Composer {
+  #isRunning = false;
+
+  /** @param {{onSend: (text: string) => void, onStop: () => void, onEditLast: () => void}} handlers */
+  constructor(handlers) {
+    this.handlers = handlers;
+    this.field = byId("message");
+    this.button = byId("send-button");
+    this.notice = byId("composer-notice");
+    this.fit = autosize(this.field);
+    byId("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#act();
+    });
+    this.field.addEventListener("keydown", (event) => this.#onKey(event));
+    this.field.addEventListener("input", () => this.#onInput());
+    this.text = sessionStorage.getItem(DRAFT) ?? "";
+  }
+
+  get text() {
+    return this.field.value;
+  }
+
+  set text(value) {
+    this.field.value = value;
+    this.fit();
+    this.#onInput();
+  }
+
+  focus() {
+    this.field.focus({ preventScroll: true });
+  }
+
+  /** @param {boolean} isRunning send becomes stop */
+  showRunning(isRunning) {
+    if (isRunning !== this.#isRunning) this.button.replaceChildren(icon(isRunning ? "stop" : "arrow-up"));
+    this.#isRunning = isRunning;
+    const label = isRunning ? "Stop" : "Send";
+    this.button.setAttribute("aria-label", label);
+    this.button.title = isRunning ? "Stop (Esc)" : "Send (Enter)";
+    this.button.classList.toggle("is-running", isRunning);
+    this.#showPossible();
+  }
+
+  /** @param {string} sentence empty: nothing to say */
+  showNotice(sentence) {
+    this.notice.textContent = sentence;
+    this.notice.hidden = !sentence;
+  }
+
+  #onInput() {
+    sessionStorage.setItem(DRAFT, this.text);
+    this.#showPossible();
+  }
+
+  #showPossible() {
+    this.button.disabled = !this.#isRunning && !this.text.trim();
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    if (isSendKey(event)) {
+      event.preventDefault();
+      if (!this.#isRunning) this.#act();
+    } else if (event.key === "ArrowUp" && !this.text) {
+      event.preventDefault();
+      this.handlers.onEditLast();
+    }
+  }
+
+  #act() {
+    if (this.#isRunning) return this.handlers.onStop();
+    const text = this.text.trim();
+    if (!text) return undefined;
+    this.showNotice("");
+    this.text = "";
+    return this.handlers.onSend(text);
+  }
+}

@@ -1,0 +1,78 @@
+/** One message of the person: its text, editing it into a new branch, its versions. */
+
+import { copyButton } from "./clipboard.js";
+import { element, iconButton } from "./dom.js";
+import { autosize, isSendKey } from "./textarea.js";
+import { versionSwitch } from "./message_tools.js";
+
+export class UserMessageView {
+  /**
+   * @param {import("./api.js").Message} message
+   * @param {{onEdit: (message: any, content: string) => void, onShowVersion: (id: string) => void}} actions
+   */
+  constructor(message, actions) {
+    this.message = message;
+    this.actions = actions;
+    this.bubble = element("div", { class: "bubble" }, message.content);
+    this.tools = element("div", { class: "message-tools" });
+    this.node = element(
+      "article",
+      { class: "message message-user", "data-id": message.id, "aria-label": "You" },
+      this.bubble,
+      this.tools,
+    );
+  }
+
+  /** @param {{versions: import("./api.js").Message[], isBusy: boolean}} state */
+  update({ versions, isBusy }) {
+    const edit = iconButton("Edit message", "pencil", () => this.edit());
+    edit.disabled = isBusy;
+    this.tools.replaceChildren(
+      ...[versionSwitch(versions, this.message.id, this.actions.onShowVersion)].filter(Boolean),
+      copyButton("Copy message", () => this.message.content),
+      edit,
+    );
+  }
+
+  edit() {
+    if (this.editor) return;
+    const area = element("textarea", { class: "edit-area", value: this.message.content, "aria-label": "Edit message" });
+    const send = () => {
+      const content = area.value.trim();
+      this.#closeEditor();
+      if (content && content !== this.message.content) this.actions.onEdit(this.message, content);
+    };
+    area.addEventListener("keydown", (event) => {
+      if (isSendKey(event)) {
+        event.preventDefault();
+        send();
+      } else if (event.key === "Escape") {
+        event.stopPropagation();
+        this.#closeEditor();
+      }
+    });
+    const button = (label, className, onclick) => element("button", { type: "button", class: className, onclick }, label);
+    this.editor = element(
+      "div",
+      { class: "editor" },
+      area,
+      element(
+        "div",
+        { class: "editor-buttons" },
+        button("Cancel", "button button-quiet", () => this.#closeEditor()),
+        button("Send", "button button-primary", send),
+      ),
+    );
+    this.bubble.replaceWith(this.editor);
+    this.tools.hidden = true;
+    autosize(area);
+    area.focus();
+  }
+
+  #closeEditor() {
+    this.editor?.replaceWith(this.bubble);
+    this.editor = undefined;
+    this.tools.hidden = false;
+    this.tools.querySelector('[aria-label="Edit message"]')?.focus();
+  }
+}

@@ -1,0 +1,113 @@
+"""People, keys and usage in the administration: who may open it, and who may change whom."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, Permission
+from django.test import Client
+
+from accounts.keys import create_api_key
+from accounts.models import User
+from tests.accounts.conftest import signed_in
+
+PEOPLE = "/admin/accounts/user/"
+KEYS = "/admin/accounts/apikey/"
+
+
+@pytest.fixture
+def manager(db: None) -> User:
+    """May change people, but is no administrator."""
+    user = User.objects.create_user("manager@example.org", name="Manager", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(content_type__app_label="accounts"))
+    return user
+
+
+def test_the_administration_sends_strangers_to_the_sign_in_page(db: None) -> None:
+    response = Client().get("/admin/", follow=True)
+    assert response.redirect_chain[-1][0] == "/accounts/sign-in/?next=/admin/"
+
+
+def test_members_are_told_no_and_not_sent_in_a_circle(page: Client) -> None:
+    assert page.get("/admin/", follow=True).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/admin/",
+        PEOPLE,
+        f"{PEOPLE}add/",
+        KEYS,
+        "/admin/auth/group/",
+        "/admin/auth/group/add/",
+        "/admin/accounts/usagerecord/",
+        "/admin/accounts/hourlyusage/",
+    ],
+)
+def test_every_page_opens_for_an_administrator(admin_page: Client, person: User, url: str) -> None:
+    assert admin_page.get(url).status_code == 200
+
+
+def test_a_person_is_added_with_a_password_and_may_sign_in(admin_page: Client) -> None:
+    form = {"email": "New@example.org", "name": "New", "usable_password": "true"}
+    admin_page.post(
+        f"{PEOPLE}add/", form | {"password1": "correct horse 9", "password2": "correct horse 9"}
+    )
+    assert User.objects.get(email="new@example.org").check_password("correct horse 9")
+
+
+def test_a_manager_cannot_give_powers(manager: User, person: User) -> None:
+    group = Group.objects.create(name="all")
+    form = {"email": person.email, "name": "Renamed", "is_active": "on", "is_superuser": "on"}
+    signed_in(manager).post(
+        f"{PEOPLE}{person.pk}/change/", form | {"is_staff": "on", "groups": [group.pk]}
+    )
+    person.refresh_from_db()
+    assert person.name == "Renamed"
+    assert not person.is_superuser and not person.is_staff and not person.groups.exists()
+
+
+@pytest.mark.parametrize("path", ["password/", "delete/", "change/"])
+def test_a_manager_cannot_touch_an_administrator(
+    manager: User, administrator: User, path: str
+) -> None:
+    response = signed_in(manager).post(f"{PEOPLE}{administrator.pk}/{path}", {"post": "yes"})
+    assert response.status_code == 403
+
+
+def test_an_administrator_deletes_a_person_with_their_keys(
+    admin_page: Client, person: User
+) -> None:
+    create_api_key(user=person, name="laptop")
+    admin_page.post(f"{PEOPLE}{person.pk}/delete/", {"post": "yes"})
+    assert not User.objects.filter(pk=person.pk).exists()
+
+
+def test_revoking_keys_asks_first_and_is_logged(admin_page: Client, person: User) -> None:
+    key, _ = create_api_key(user=person, name="laptop")
+    form = {"action": "revoke", "_selected_action": key.pk}
+    assert "cannot be undone" in admin_page.post(KEYS, form).content.decode()
+    key.refresh_from_db()
+    assert not key.is_revoked
+    admin_page.post(KEYS, form | {"confirmed": "yes"})
+    key.refresh_from_db()
+    assert key.is_revoked
+    assert LogEntry.objects.get().change_message == "Revoked."
+
+
+def test_a_link_alone_revokes_nothing(admin_page: Client, person: User) -> None:
+    key, _ = create_api_key(user=person, name="laptop")
+    admin_page.get(f"{KEYS}{key.pk}/revoke", {"confirmed": "yes"}, follow=True)
+    key.refresh_from_db()
+    assert not key.is_revoked
+
+
+def test_the_administration_shows_no_hash_and_makes_no_keys(
+    admin_page: Client, person: User
+) -> None:
+    key, secret = create_api_key(user=person, name="laptop")
+    text = admin_page.get(f"{KEYS}{key.pk}/change/").content.decode()
+    assert key.prefix in text
+    assert key.key_hash not in text and secret not in text
+    assert admin_page.get(f"{KEYS}add/").status_code == 403

@@ -1,0 +1,77 @@
+"""The keys page: one's own keys, the secret once, revoke after a question."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from accounts.keys import check_api_key, create_api_key
+from accounts.models import ApiKey, User
+
+URL = "/accounts/keys/"
+
+
+def test_a_new_key_is_shown_once_with_examples_that_work(page: Client) -> None:
+    response = page.post(URL, {"name": "laptop", "expires_in": ""}, SERVER_NAME="localhost")
+    secret = response.context["secret"]
+    assert response.status_code == 201
+    assert check_api_key(secret).name == "laptop"
+    text = response.content.decode()
+    assert "http://localhost/v1/chat/completions" in text
+    assert "hearth-demo" in text
+    assert text.count(secret) == 3  # by itself, in curl, in Python
+    assert "no-store" in response["Cache-Control"]
+    assert secret not in page.get(URL).content.decode()
+
+
+def test_a_key_may_expire(page: Client) -> None:
+    page.post(URL, {"name": "short", "expires_in": "30"})
+    expires_at = ApiKey.objects.get().expires_at
+    assert expires_at is not None
+    left = expires_at - timezone.now()
+    assert datetime.timedelta(days=29) < left <= datetime.timedelta(days=30)
+
+
+@pytest.mark.parametrize(
+    "form", [{"name": ""}, {"name": "x" * 101}, {"name": "a", "expires_in": "9"}]
+)
+def test_a_bad_form_makes_no_key(page: Client, form: dict[str, str]) -> None:
+    assert page.post(URL, form).status_code == 200
+    assert not ApiKey.objects.exists()
+
+
+def test_a_name_is_shown_as_text(page: Client) -> None:
+    page.post(URL, {"name": "<script>alert(1)</script>"})
+    assert b"<script>alert" not in page.get(URL).content
+
+
+def test_the_list_shows_prefix_and_last_use_of_ones_own_keys_only(
+    page: Client, person: User, stranger: User
+) -> None:
+    mine, _ = create_api_key(user=person, name="mine")
+    theirs, _ = create_api_key(user=stranger, name="theirs")
+    ApiKey.objects.update(last_used_at=timezone.now(), last_used_client="curl/8.5.0")
+    text = page.get(URL).content.decode()
+    assert mine.prefix in text and "curl/8.5.0" in text
+    assert theirs.prefix not in text
+
+
+def test_revoking_asks_first(page: Client, person: User) -> None:
+    key, _ = create_api_key(user=person, name="laptop")
+    url = f"{URL}{key.pk}/revoke/"
+    assert "Revoke “laptop”?" in page.get(url).content.decode()
+    key.refresh_from_db()
+    assert not key.is_revoked
+    assert page.post(url).url == URL
+    key.refresh_from_db()
+    assert key.is_revoked
+
+
+def test_somebody_elses_key_is_not_there(page: Client, stranger: User) -> None:
+    key, _ = create_api_key(user=stranger, name="theirs")
+    assert page.post(f"{URL}{key.pk}/revoke/").status_code == 404
+    key.refresh_from_db()
+    assert not key.is_revoked

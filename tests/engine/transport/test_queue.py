@@ -1,0 +1,196 @@
+"""The fair queue: who is taken when, who is refused, who is told what."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from engine import wire
+from engine.transport import IntakeQueue
+from tests.engine.transport.rig import Rig, emit, pull_ids
+from tests.makers import make_delta, make_finished, make_generate
+
+
+def test_a_request_submitted_twice_is_queued_once(rig: Rig) -> None:
+    rig.submit("a", "a")
+
+    assert rig.admit_all() == ["admitted"]
+    assert pull_ids(rig.engine(), 5) == ["a"]
+
+
+def test_an_admitted_request_is_told_its_numbers_and_delivered_whole(rig: Rig) -> None:
+    rig.queue("a")
+    (delivery,) = rig.engine().pull({"demo": 1})
+
+    assert rig.events("a") == [wire.Accepted(prompt_tokens=4, max_tokens=256)]
+    assert delivery.work.prompt_token_ids == (0, 1, 2, 3)
+    assert (delivery.attempt, delivery.next_seq, delivery.is_suspect) == (1, 1, False)
+
+
+def test_an_engine_gets_no_more_than_it_wants_and_of_its_models_only(rig: Rig) -> None:
+    rig.queue("a", "b", "c")
+    rig.queue("d", model="other")
+    engine = rig.engine()
+
+    assert pull_ids(engine, 2) == ["a", "b"]
+    assert pull_ids(engine, 5) == ["c"]
+    assert pull_ids(engine, 5, model="other") == ["d"]
+
+
+def test_a_tenant_with_many_requests_does_not_hold_up_the_others(rig: Rig) -> None:
+    rig.queue(*(f"a{i}" for i in range(10)), tenant="user:a")
+    for tenant in "bcd":
+        rig.queue(*(f"{tenant}{i}" for i in range(2)), tenant=f"user:{tenant}")
+
+    order = pull_ids(rig.engine(), 16)
+    assert order[:8] == ["a0", "b0", "c0", "d0", "a1", "b1", "c1", "d1"]
+    assert order[8:] == [f"a{i}" for i in range(2, 10)]
+
+
+def test_cost_counts_and_not_the_number_of_requests(rig: Rig) -> None:
+    rig.submit(*(f"long{i}" for i in range(4)), tenant="user:a")
+    rig.admit_all(num_prompt_tokens=2000)
+    rig.queue(*(f"short{i}" for i in range(12)), tenant="user:b")
+
+    order = pull_ids(rig.engine(), 10)
+    assert order.count("long0") == 1
+    assert sum(request_id.startswith("short") for request_id in order) == 9
+
+
+def test_time_away_earns_nothing(rig: Rig) -> None:
+    engine = rig.engine()
+    rig.queue("once", tenant="user:away")
+    pull_ids(engine)
+    for i in range(8):
+        rig.queue(f"a{i}", tenant="user:a")
+        pull_ids(engine)
+
+    rig.queue("a8", "a9", tenant="user:a")
+    rig.queue("back0", "back1", "back2", tenant="user:away")
+    order = pull_ids(engine, 5)
+    assert order.index("a8") <= 2
+    assert order.index("a9") <= 4
+
+
+def test_the_end_corrects_what_was_charged_in_advance(rig: Rig) -> None:
+    engine = rig.engine()
+    rig.queue("talker", tenant="user:talker")
+    rig.queue("quiet", tenant="user:quiet")
+    pull_ids(engine, 2)
+    emit(engine, "talker", make_delta(*range(2000)), make_finished())
+    emit(engine, "quiet", make_delta(1), make_finished())
+
+    rig.queue("talker2", tenant="user:talker")
+    rig.queue("quiet2", tenant="user:quiet")
+    assert pull_ids(engine, 2) == ["quiet2", "talker2"]
+
+
+def test_people_go_before_scripts_and_scripts_before_batches(rig: Rig) -> None:
+    for priority in reversed(wire.Priority):
+        rig.queue(f"{priority}1", f"{priority}2", priority=priority)
+
+    assert pull_ids(rig.engine(), 6) == [
+        "interactive1",
+        "interactive2",
+        "api1",
+        "api2",
+        "batch1",
+        "batch2",
+    ]
+
+
+def test_an_overdue_batch_gets_a_share_of_the_picks(rig: Rig) -> None:
+    rig.queue("batch", priority=wire.Priority.BATCH)
+    rig.redis.hset(wire.Keys.request("batch"), "queued_at", 0)
+    rig.queue(*(f"chat{i}" for i in range(8)), priority=wire.Priority.INTERACTIVE)
+
+    assert pull_ids(rig.engine(), 9)[3] == "batch"
+
+
+def test_a_full_queue_refuses_and_says_for_whom(rig: Rig) -> None:
+    rig.submit("a0", "a1", "a2", tenant="user:a")
+    assert rig.admit_all(max_queue_per_tenant=2) == ["admitted", "admitted", "tenant_queue_full"]
+    rig.submit("b0", "b1", tenant="user:b")
+    assert rig.admit_all(max_queue=3) == ["admitted", "queue_full"]
+
+    (refused,) = rig.events("b1")
+    assert isinstance(refused, wire.Refused)
+    assert refused.code == wire.Code.QUEUE_FULL
+    assert rig.ended() == ["a2", "b1"]
+
+
+def test_who_must_wait_behind_others_is_told_the_place_at_once(rig: Rig) -> None:
+    rig.queue("a0", "a1", "a2", tenant="user:a")
+    rig.queue("b0", tenant="user:b")
+
+    assert rig.events("a2")[1:] == [wire.Queued(position=3)]
+    assert rig.events("b0")[1:] == [wire.Queued(position=2)]
+
+
+def test_places_are_told_again_when_they_change(rig: Rig) -> None:
+    rig.queue("a", "b", "c")
+    pull_ids(rig.engine(), 1)
+    rig.intake.refresh_places()
+    rig.redis.delete("hearth:places")
+    rig.intake.refresh_places()
+
+    assert [event.position for event in rig.events("c")[1:]] == [3, 2]
+    assert [one.request_id for one in rig.client.waiting()] == ["b", "c"]
+
+
+def test_the_wait_is_estimated_from_the_pace(rig: Rig) -> None:
+    engine = rig.engine()
+    rig.queue("a", "b", "c", "d")
+    pull_ids(engine, 1)
+    rig.redis.hincrby("hearth:pace:demo", "last", -2000)
+    pull_ids(engine, 1)
+    rig.intake.refresh_places()
+
+    queued = rig.events("d")[-1]
+    assert isinstance(queued, wire.Queued)
+    assert queued.position == 2
+    assert queued.wait_seconds is not None
+    assert 4.0 <= queued.wait_seconds < 6.0
+
+
+def test_who_waits_beyond_the_deadline_fails(rig: Rig) -> None:
+    rig.queue("a", "b", deadline_seconds=-1.0)
+    assert pull_ids(rig.engine(), 1) == []
+    assert rig.ended() == ["a", "b"]
+
+    rig.queue("c", deadline_seconds=-1.0)
+    rig.intake.refresh_places()
+    failed = rig.events("c")[-1]
+    assert isinstance(failed, wire.Failed)
+    assert failed.code == wire.Code.DEADLINE_EXCEEDED
+    assert rig.client.waiting() == []
+
+
+def test_an_overlong_backlog_before_intake_refuses(rig: Rig) -> None:
+    for i in range(5000):
+        rig.redis.xadd(wire.Keys.INTAKE, {"id": str(i), "m": "x"})
+    rig.submit("late")
+
+    (refused,) = rig.events("late")
+    assert isinstance(refused, wire.Refused)
+    assert refused.code == wire.Code.QUEUE_FULL
+
+
+def test_an_entry_that_killed_its_intake_is_read_again_and_counted(rig: Rig) -> None:
+    rig.submit("a", "b")
+    next(rig.intake.entries())
+
+    reborn = IntakeQueue(rig.url, name="intake-1")
+    tries = [(entry.request_id, entry.num_tries) for entry in reborn.entries()]
+    assert tries == [("a", 2), ("b", 1)]
+
+
+def test_the_numbers_of_a_tenant_do_not_leak_into_another_with_a_like_name(rig: Rig) -> None:
+    odd = make_generate("odd", model="a:b", tenant="c")
+    even = dataclasses.replace(odd, request_id="even", model="a", tenant="b:c")
+    for generate in (odd, even):
+        rig.client.submit(generate)
+    rig.admit_all()
+
+    engine = rig.engine()
+    assert pull_ids(engine, 5, model="a") == ["even"]
+    assert pull_ids(engine, 5, model="a:b") == ["odd"]

@@ -1,0 +1,258 @@
+"""Fakes at the seams of the engine: transport, clock, runner, text, shelf, memory."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator, Mapping, Sequence
+
+from engine import wire
+from engine.core.answer import Piece, TextStream
+from engine.core.delivery import Delivery
+from engine.core.pacing import TimeLedger
+from engine.core.step import Drawn, Join, Outcome, Step
+from engine.handle import ModelHandle
+from engine.metrics import Vitals
+from engine.model.memory import MemoryReadings
+from engine.shelf import LoadFailed
+from engine.worker import Received
+
+
+class FakeClock:
+    """Time that moves when told to."""
+
+    def __init__(self, now: float = 1000.0):
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class FakeTransport:
+    """Messages put in by a test; events kept per request."""
+
+    def __init__(self) -> None:
+        self.inbox: collections.deque[Received] = collections.deque()
+        self.events: dict[str, list[wire.Event]] = collections.defaultdict(list)
+        self.wanted: dict[str, int] = {}
+
+    def send(self, *messages: Received) -> None:
+        self.inbox.extend(messages)
+
+    def receive(self, wait_seconds: float) -> Sequence[Received]:
+        messages = list(self.inbox)
+        self.inbox.clear()
+        return messages
+
+    def want(self, rows: Mapping[str, int]) -> None:
+        self.wanted = dict(rows)
+
+    def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
+        for request_id, event in events:
+            self.events[request_id].append(event)
+
+    def tokens(self, request_id: str) -> list[int]:
+        deltas = (one for one in self.events[request_id] if isinstance(one, wire.Delta))
+        return [token_id for delta in deltas for token_id in delta.token_ids]
+
+    def text(self, request_id: str, channel: wire.Channel = wire.Channel.CONTENT) -> str:
+        deltas = (one for one in self.events[request_id] if isinstance(one, wire.Delta))
+        return "".join(delta.text for delta in deltas if delta.channel is channel)
+
+    def end(self, request_id: str) -> wire.Event | None:
+        ends = [one for one in self.events[request_id] if isinstance(one, wire.TERMINAL_EVENTS)]
+        assert len(ends) <= 1, "a request ends once"
+        return ends[0] if ends else None
+
+
+class FakeMemory:
+    device = "fake"
+    ceiling_bytes = 1 << 40
+
+    def __init__(self) -> None:
+        self.num_clears = 0
+
+    def read(self) -> MemoryReadings:
+        return MemoryReadings()
+
+    def clear_pool(self) -> None:
+        self.num_clears += 1
+
+
+FAKE_VOCAB = 97
+FAKE_END_TOKEN_ID = 0
+
+
+def fake_next_token(context: Sequence[int], seed: int) -> int:
+    """A model whose next token is a hash of its whole context."""
+    value = seed & 0xFFFFFFFF
+    for token_id in context:
+        value = (value * 1000003 ^ token_id) & 0xFFFFFFFF
+    return (value >> 7) % FAKE_VOCAB
+
+
+class FakeFailure(Exception):
+    """The fake model was told to fail."""
+
+
+class FakeRunner:
+    """Runs steps one behind, as the device does, and checks that each step is allowed.
+
+    It computes from nothing but what the steps bring: a token that was never computed or computed
+    twice changes every token after it. Rows whose prompt begins with `poison_token_id` make their
+    step raise.
+    """
+
+    def __init__(self, clock: FakeClock, *, poison_token_id: int = -1):
+        self._clock = clock
+        self._poison_token_id = poison_token_id
+        self.num_steps = 0
+        self.reset()
+
+    def reset(self) -> None:
+        self.prefilled: dict[int, list[int]] = {}
+        self.batch: dict[int, tuple[list[int], int]] = {}
+        self._before: Outcome | None = None
+
+    def run(self, step: Step) -> Outcome | None:
+        self.num_steps += 1
+        for row_id in step.leaves:
+            assert (self.prefilled.pop(row_id, None) is None) != (
+                self.batch.pop(row_id, None) is None
+            ), "a row leaves from where it is"
+        before, self._before = self._before, None
+        if step.computed_row_ids:
+            self._before = self._compute(step)
+        self._clock.now += 0.001 + 0.0005 * sum(one.num_tokens for one in step.slices)
+        return before
+
+    def _compute(self, step: Step) -> Outcome:
+        assert not (step.slices and step.decodes)
+        for one in step.slices:
+            for row_id, token_ids in zip(one.row_ids, one.token_ids, strict=True):
+                tokens = self.prefilled.setdefault(row_id, [])
+                assert len(tokens) == one.start_tokens, "slices come in order"
+                tokens.extend(token_ids)
+                self._check_poison(tokens)
+        for join in step.joins:
+            self._join(join)
+        drawn = tuple(self._draw(row_id) for row_id in step.decodes)
+        seconds = 0.001 + 0.0005 * sum(one.num_tokens for one in step.slices)
+        return Outcome(step=step, seconds=seconds, drawn=drawn)
+
+    def _join(self, join: Join) -> None:
+        known = [*join.prompt_token_ids, *join.output_token_ids]
+        tokens = self.prefilled.pop(join.row_id, [])
+        assert tokens == known[:-1], "a row joins when all but its last token is computed"
+        self._check_poison(known)
+        self.batch[join.row_id] = (known, join.sampling.seed)
+
+    def _draw(self, row_id: int) -> Drawn:
+        tokens, seed = self.batch[row_id]
+        tokens.append(fake_next_token(tokens, seed))
+        return Drawn(row_id=row_id, token_id=tokens[-1])
+
+    def _check_poison(self, tokens: list[int]) -> None:
+        if tokens[0] == self._poison_token_id:
+            raise FakeFailure
+
+
+class FakeTextStream:
+    """One short word per token."""
+
+    channel = wire.Channel.CONTENT
+    has_tool_calls = False
+
+    def add(self, token_id: int) -> list[Piece]:
+        return [Piece(channel=wire.Channel.CONTENT, text=f"{token_id} ")]
+
+    def finish(self) -> list[Piece]:
+        return []
+
+
+class FakeVoice:
+    end_token_ids = frozenset({FAKE_END_TOKEN_ID})
+
+    def stream(self, work: wire.Work) -> TextStream:
+        return FakeTextStream()
+
+
+class FakeShelf:
+    """Models that load in four portions. Paths tell what to do: `broken`, or a size in bytes."""
+
+    def __init__(self, clock: FakeClock, vitals: Vitals, *, poison_token_id: int = -1):
+        self._clock = clock
+        self._vitals = vitals
+        self._poison_token_id = poison_token_id
+        self._ledger = TimeLedger()
+        self.num_loads = 0
+        self.loaded_bytes = 0
+        self._in_use: list[int] = []
+
+    def weight_bytes(self, spec: wire.ModelSpec) -> int:
+        return int(spec.path) if spec.path.isdigit() else 1
+
+    def active_bytes(self) -> int:
+        return self.loaded_bytes
+
+    def load(self, spec: wire.ModelSpec) -> Iterator[float | ModelHandle]:
+        self.num_loads += 1
+        yield from (0.0, 0.25, 0.5, 0.75)
+        if spec.path == "broken":
+            raise LoadFailed("the folder is broken")
+        self.loaded_bytes += self.weight_bytes(spec)
+        yield self.handle(spec)
+
+    def handle(self, spec: wire.ModelSpec) -> ModelHandle:
+        return ModelHandle(
+            spec,
+            runner=FakeRunner(self._clock, poison_token_id=self._poison_token_id),
+            voice=FakeVoice(),
+            ledger=self._ledger,
+            vitals=self._vitals,
+            weight_bytes=self.weight_bytes(spec),
+            clock=self._clock,
+            wall_clock=self._clock,
+        )
+
+    def give_memory_back(self) -> None:
+        self.loaded_bytes = 0
+
+
+def make_work(
+    request_id: str,
+    *,
+    prompt: Sequence[int] = (1, 2, 3),
+    max_tokens: int = 8,
+    model: str = "fake",
+    sampling: wire.Sampling | None = None,
+    **changes: object,
+) -> wire.Work:
+    values: dict[str, object] = {
+        "request_id": request_id,
+        "model": model,
+        "tenant": "user:1",
+        "priority": wire.Priority.INTERACTIVE,
+        "submitted_at": 1000.0,
+        "accepted_at": 1000.0,
+        "sampling": sampling or wire.Sampling(seed=1, temperature=0.0),
+        "prompt_token_ids": tuple(prompt),
+        "max_tokens": max_tokens,
+    }
+    return wire.Work(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def make_delivery(
+    work: wire.Work,
+    *,
+    delivered: Sequence[int] = (),
+    attempt: int = 1,
+    is_suspect: bool = False,
+) -> Delivery:
+    return Delivery(
+        work=work,
+        fence=attempt,
+        attempt=attempt,
+        next_seq=1 + len(delivered),
+        delivered_token_ids=tuple(delivered),
+        is_suspect=is_suspect,
+    )

@@ -1,0 +1,88 @@
+"""Asks the running service as a script does, and reads streamed answers beside the test."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import Any
+
+from openai import OpenAI, Stream
+from openai.types.chat import ChatCompletionChunk
+
+DEMO_MODEL = "hearth-demo"
+ENDLESS_MODEL = "endless"
+PATIENCE_SECONDS = 90.0
+
+
+def request(model: str, content: str, **options: Any) -> dict[str, Any]:
+    """Greedy unless told otherwise."""
+    messages = [{"role": "user", "content": content}]
+    return {"model": model, "messages": messages, "temperature": 0.0, "max_tokens": 64, **options}
+
+
+def ask(client: OpenAI, model: str, content: str, **options: Any) -> str:
+    answer = client.chat.completions.create(**request(model, content, **options))
+    text = answer.choices[0].message.content
+    assert isinstance(text, str)
+    return text
+
+
+def fresh_prompt() -> str:
+    """A prompt that nobody has sent before."""
+    return f"Tell me everything about {uuid.uuid4()}."
+
+
+class RunningAnswer:
+    """A streamed answer that a thread reads. `wait_for_chunks` lets the test act in its middle."""
+
+    def __init__(self, client: OpenAI, model: str, content: str, **options: Any) -> None:
+        self.chunks: list[str] = []
+        self.finish_reason: str | None = None
+        self.id: str | None = None
+        self._error: Exception | None = None
+        self._changed = threading.Condition()
+        self._has_ended = False
+        self._stream: Stream[ChatCompletionChunk] = client.chat.completions.create(
+            **request(model, content, **options), stream=True
+        )
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def wait_for_chunks(self, count: int) -> None:
+        with self._changed:
+            arrived = self._changed.wait_for(
+                lambda: len(self.chunks) >= count or self._has_ended, PATIENCE_SECONDS
+            )
+        assert arrived, f"only {len(self.chunks)} chunks in {PATIENCE_SECONDS} s"
+        assert not self._has_ended, f"the answer ended after {len(self.chunks)} chunks"
+
+    def text(self) -> str:
+        """The whole answer, when it has ended. Raises what the stream raised."""
+        self._thread.join(PATIENCE_SECONDS)
+        assert self._has_ended, f"no end; {len(self.chunks)} chunks"
+        if self._error is not None:
+            raise self._error
+        return "".join(self.chunks)
+
+    def leave(self) -> None:
+        """Close the connection in the middle, as a client that goes away does."""
+        self._stream.close()
+
+    def _read(self) -> None:
+        try:
+            for chunk in self._stream:
+                self._note(chunk)
+        except Exception as error:  # the thread ends; text() raises it
+            self._error = error
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
+
+    def _note(self, chunk: ChatCompletionChunk) -> None:
+        with self._changed:
+            self.id = chunk.id
+            for choice in chunk.choices:
+                self.finish_reason = choice.finish_reason or self.finish_reason
+                if choice.delta.content:
+                    self.chunks.append(choice.delta.content)
+            self._changed.notify_all()

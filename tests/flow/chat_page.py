@@ -1,0 +1,144 @@
+"""The chat page as its script works: signs in, sends, follows the websocket, reconnects."""
+
+from __future__ import annotations
+
+import contextlib
+import http.cookiejar
+import json
+import re
+import urllib.request
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlencode
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from tests.stack import Stack
+
+MAX_TOKENS = 600
+EVENT_SECONDS = 60.0
+TERMINAL = ("Finished", "Failed", "Refused")
+
+
+class ChatPage:
+    """One signed-in browser tab. Keeps every event it has seen, by generation and seq."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._stack = stack
+        self._cookies = http.cookiejar.CookieJar()
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self._cookies)
+        )
+        self._socket: ClientConnection | None = None
+        self._events: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+        self._sign_in()
+
+    def __enter__(self) -> ChatPage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+    def send(self, content: str, *, model: str, seed: int) -> str:
+        """Ask in a new conversation; the id of the answer's generation."""
+        options = {"temperature": 0.8, "seed": seed, "max_tokens": MAX_TOKENS}
+        body = {"content": content, "model": model, "options": options}
+        return str(self.post("/chat/messages", body)["answer"]["generation"]["id"])
+
+    def answer_of(self, generation: str) -> str:
+        """The whole text, once the terminal event is there."""
+        if generation not in self._events:
+            self.follow(generation)
+        while not self._has_ended(generation):
+            self._read_one()
+        last = self._events[generation][-1][1]
+        assert last["type"] == "Finished", last
+        deltas = [event for _, event in self._events[generation] if event["type"] == "Delta"]
+        return "".join(event["text"] for event in deltas)
+
+    def follow(self, generation: str) -> None:
+        """From after the last event that this page has."""
+        events = self._events.setdefault(generation, [])
+        after = events[-1][0] if events else -1
+        self._tell({"type": "follow", "generation": generation, "after": after})
+
+    def read_events(self, count: int) -> None:
+        for _ in range(count):
+            self._read_one()
+
+    def reconnect(self) -> None:
+        """After the connection was cut: read what still arrived, connect, follow what is open."""
+        with contextlib.suppress(ConnectionClosed):
+            while self._socket is not None:
+                self._read_one()
+        self._socket = None
+        for generation in self._events:
+            if not self._has_ended(generation):
+                self.follow(generation)
+
+    def seqs(self, generation: str) -> list[int]:
+        return [seq for seq, _ in self._events[generation]]
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        headers = {
+            "Content-Type": "application/json",
+            "X-CSRFToken": self._cookie("csrf"),
+            "Referer": self._stack.base_url,
+        }
+        request = urllib.request.Request(
+            self._stack.base_url + path, json.dumps(body).encode(), headers, method="POST"
+        )
+        with self._opener.open(request, timeout=60) as answer:
+            return dict(json.load(answer))
+
+    def _sign_in(self) -> None:
+        url = f"{self._stack.base_url}/accounts/sign-in/"
+        with self._opener.open(url, timeout=30) as page:
+            form = page.read().decode()
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)
+        assert token is not None
+        fields = {
+            "csrfmiddlewaretoken": token[1],
+            "username": self._stack.admin_email,
+            "password": self._stack.admin_password,
+        }
+        self._opener.open(url, urlencode(fields).encode(), timeout=30).close()
+        assert self._cookie("session")
+
+    def _cookie(self, kind: str) -> str:
+        return next(cookie.value or "" for cookie in self._cookies if kind in cookie.name)
+
+    def _has_ended(self, generation: str) -> bool:
+        events = self._events[generation]
+        return bool(events) and events[-1][1]["type"] in TERMINAL
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        if self._socket is None:
+            cookies = "; ".join(f"{one.name}={one.value}" for one in self._cookies)
+            self._socket = connect(
+                self._stack.base_url.replace("http", "ws") + "/ws/chat",
+                origin=self._stack.base_url,  # type: ignore[arg-type]
+                additional_headers={"Cookie": cookies},
+                proxy=None,
+            )
+        self._socket.send(json.dumps(message))
+
+    def _read_one(self) -> None:
+        assert self._socket is not None
+        message = json.loads(self._socket.recv(timeout=EVENT_SECONDS))
+        match message:
+            case {"type": "event", "generation": str(generation), "seq": int(seq)}:
+                self._events[generation].append((seq, message["event"]))
+                if seq % 64 == 63:
+                    self._tell({"type": "ack", "generation": generation, "seq": seq})
+            case {"type": "hint"}:
+                pass
+            case _:
+                raise AssertionError(f"unexpected: {message}")

@@ -1,0 +1,61 @@
+"""The engine dies or hangs in the middle of answers: they go on to the same text."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from openai import OpenAI
+
+from tests.flow.asking import RunningAnswer, ask, fresh_prompt
+from tests.stack import Stack
+
+pytestmark = pytest.mark.stack
+LONG = 600
+SAMPLED = {"temperature": 0.8, "top_p": 0.9, "seed": 42}
+
+
+@pytest.mark.parametrize("options", [{}, SAMPLED], ids=["greedy", "seeded"])
+def test_answers_outlive_a_killed_engine(
+    stack: Stack, client: OpenAI, endless: str, options: dict[str, float]
+) -> None:
+    prompts = [fresh_prompt() for _ in range(4)]
+    undisturbed = [ask(client, endless, one, max_tokens=LONG, **options) for one in prompts]
+    running = [RunningAnswer(client, endless, one, max_tokens=LONG, **options) for one in prompts]
+    for one in running:
+        one.wait_for_chunks(20)
+    old = stack.kill("engine")
+    assert [one.text() for one in running] == undisturbed
+    assert {one.finish_reason for one in running} == {"length"}
+    stack.wait_restarted("engine", old)
+
+
+def test_a_hanging_engine_is_seen_within_five_seconds_and_replaced(
+    stack: Stack, client: OpenAI, endless: str
+) -> None:
+    prompt = fresh_prompt()
+    undisturbed = ask(client, endless, prompt, max_tokens=LONG)
+    running = RunningAnswer(client, endless, prompt, max_tokens=LONG)
+    running.wait_for_chunks(20)
+    old = stack.kill("engine", signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    stack.wait_until(lambda: stack.readiness()[0] == 503, "red")
+    assert time.monotonic() - stopped_at <= 5.0
+    assert running.text() == undisturbed
+    stack.wait_restarted("engine", old)
+    with pytest.raises(ProcessLookupError):
+        os.kill(old, 0)
+
+
+def test_an_engine_that_is_asked_to_end_gives_its_answers_to_the_next(
+    stack: Stack, client: OpenAI, endless: str
+) -> None:
+    prompt = fresh_prompt()
+    undisturbed = ask(client, endless, prompt, max_tokens=LONG)
+    running = RunningAnswer(client, endless, prompt, max_tokens=LONG)
+    running.wait_for_chunks(20)
+    old = stack.kill("engine", signal.SIGTERM)
+    assert running.text() == undisturbed
+    stack.wait_restarted("engine", old)

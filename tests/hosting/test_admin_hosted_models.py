@@ -1,0 +1,209 @@
+"""Models and generations in the administration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from accounts.models import User
+from engine import wire
+from engine.transport.connection import connect
+from hosting.models import Conversation, Generation, HostedModel, Message
+
+MODELS = "/admin/hosting/hostedmodel/"
+GENERATIONS = "/admin/hosting/generation/"
+
+
+@pytest.fixture
+def admin_page(transactional_db: None) -> Client:
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("root@example.org", name="Root"))
+    return browser
+
+
+@pytest.fixture
+def model_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "Tiny-Model"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
+    (folder / "model.safetensors").write_bytes(b"0" * 100)
+    return folder
+
+
+def commands_sent(redis_url: str) -> list[wire.Command]:
+    with connect(redis_url) as redis:
+        entries = redis.xrange(wire.Keys.CONTROL)
+    return [wire.decode(next(iter(fields.values()))) for _, fields in entries]
+
+
+def act(browser: Client, action: str, model: HostedModel, **more: str) -> Any:
+    form = {"action": action, "_selected_action": str(model.pk), **more}
+    return browser.post(MODELS, form, follow=True)
+
+
+def test_a_folder_becomes_a_model_that_engines_hear_of(
+    admin_page: Client, model_folder: Path, redis_url: str
+) -> None:
+    admin_page.post(f"{MODELS}add/", {"source": str(model_folder), "is_default": "on"})
+    model = HostedModel.objects.get()
+    assert (model.name, model.is_default, model.weight_bytes) == ("tiny-model", True, 100)
+    (configure,) = commands_sent(redis_url)[-1:]
+    assert isinstance(configure, wire.Configure)
+    assert configure.models[0].path == str(model_folder)
+    assert LogEntry.objects.get().change_message == "Added."
+
+
+@pytest.mark.parametrize("source", ["/nonexistent/folder", "", "no such thing at all"])
+def test_what_is_no_model_is_refused_with_a_reason(admin_page: Client, source: str) -> None:
+    response = admin_page.post(f"{MODELS}add/", {"source": source})
+    assert response.context["form"].errors["source"]
+    assert not HostedModel.objects.exists()
+
+
+def test_a_name_that_is_taken_is_not_taken_over(
+    admin_page: Client, model: HostedModel, model_folder: Path
+) -> None:
+    form = {"source": str(model_folder), "name": model.name}
+    assert "name" in admin_page.post(f"{MODELS}add/", form).context["form"].errors
+    model.refresh_from_db()
+    assert model.path == "/models/demo"
+
+
+def test_changed_settings_reach_the_engines(
+    admin_page: Client, model: HostedModel, redis_url: str
+) -> None:
+    form = {"display_name": "Demo", "is_enabled": "on", "max_rows": 3, "max_queue": 10}
+    response = admin_page.post(
+        f"{MODELS}{model.pk}/change/", form | {"stall_ms": 100, "decode_share": "0.7"}
+    )
+    assert response.status_code == 302
+    (configure,) = commands_sent(redis_url)
+    assert isinstance(configure, wire.Configure)
+    assert (configure.models[0].max_rows, configure.models[0].decode_share) == (3, 0.7)
+
+
+def test_settings_out_of_range_are_refused(admin_page: Client, model: HostedModel) -> None:
+    form = {"max_rows": 0, "max_queue": 10, "stall_ms": 100, "decode_share": "1.7"}
+    response = admin_page.post(f"{MODELS}{model.pk}/change/", form)
+    assert set(response.context["adminform"].form.errors) == {"max_rows", "decode_share"}
+
+
+@pytest.mark.parametrize(
+    ("action", "command"), [("load", wire.LoadModel), ("unload", wire.UnloadModel)]
+)
+def test_load_and_unload_ask_first_and_then_tell_the_engines(
+    admin_page: Client, model: HostedModel, redis_url: str, action: str, command: Any
+) -> None:
+    assert "these models?" in act(admin_page, action, model).content.decode()
+    assert commands_sent(redis_url) == []
+    act(admin_page, action, model, confirmed="yes")
+    assert commands_sent(redis_url) == [command(name="demo")]
+    assert LogEntry.objects.count() == 1
+
+
+def test_a_link_shows_the_question_only(
+    admin_page: Client, model: HostedModel, redis_url: str
+) -> None:
+    response = admin_page.get(f"{MODELS}{model.pk}/unload", {"confirmed": "yes"}, follow=True)
+    assert "Unload these models?" in response.content.decode()
+    assert commands_sent(redis_url) == []
+
+
+def test_another_model_becomes_the_default(admin_page: Client, model: HostedModel) -> None:
+    other = HostedModel.objects.create(name="other", path="/models/other")
+    act(admin_page, "set_default", other, confirmed="yes")
+    assert HostedModel.objects.get(is_default=True) == other
+
+
+def test_without_redis_an_action_says_that_nothing_changed(
+    admin_page: Client, model: HostedModel, settings: Any
+) -> None:
+    settings.REDIS_URL = "unix:///nonexistent/redis.sock"
+    response = act(admin_page, "load", model, confirmed="yes")
+    assert "Redis is away" in response.content.decode()
+    assert not LogEntry.objects.exists()
+
+
+def test_a_removed_model_is_no_longer_served(
+    admin_page: Client, model: HostedModel, redis_url: str
+) -> None:
+    admin_page.post(f"{MODELS}{model.pk}/delete/", {"post": "yes"})
+    assert not HostedModel.objects.exists()
+    assert commands_sent(redis_url) == [wire.Configure(models=())]
+
+
+def test_conversations_are_not_in_the_administration() -> None:
+    registered = set(admin.site._registry)
+    assert HostedModel in registered
+    assert not registered & {Conversation, Message}
+
+
+def make_generations(person: User) -> list[Generation]:
+    return [
+        Generation.objects.create(
+            user=person, kind="chat", model_name="demo", tenant="user:1", priority="interactive",
+            state=state, request="what was asked",
+        )
+        for state in ("running", "done", "failed")
+    ]  # fmt: skip
+
+
+def test_generations_can_be_read_and_not_changed(
+    admin_page: Client, person: User, model: HostedModel
+) -> None:
+    generation = make_generations(person)[0]
+    url = f"{GENERATIONS}{generation.pk}/change/"
+    assert admin_page.get(GENERATIONS).status_code == 200
+    assert b"what was asked" not in admin_page.get(url).content
+    assert admin_page.post(url, {"state": "done"}).status_code == 403
+    assert admin_page.get(f"{GENERATIONS}add/").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [("state__exact=done", 1), ("model_name=demo", 3), ("q=ada@example.org", 3), ("q=eve", 0)],
+)
+def test_generations_are_found_by_filter_and_person(
+    admin_page: Client, person: User, model: HostedModel, query: str, count: int
+) -> None:
+    make_generations(person)
+    response = admin_page.get(f"{GENERATIONS}?{query}")
+    assert len(response.context["cl"].result_list) == count
+
+
+def test_a_long_list_takes_few_queries(
+    admin_page: Client, person: User, django_assert_max_num_queries: Any
+) -> None:
+    for _ in range(8):
+        make_generations(person)
+    with django_assert_max_num_queries(8):
+        admin_page.get(GENERATIONS)
+
+
+def test_stopping_from_the_list_asks_first_and_stops_the_open_ones(
+    admin_page: Client, person: User
+) -> None:
+    generations = make_generations(person)
+    form = {"action": "stop", "_selected_action": [str(one.pk) for one in generations]}
+    assert "Stop these generations?" in admin_page.post(GENERATIONS, form).content.decode()
+    admin_page.post(GENERATIONS, form | {"confirmed": "yes"})
+    stopped = Generation.objects.filter(is_cancel_requested=True)
+    assert [one.state for one in stopped] == ["running"]
+    assert LogEntry.objects.count() == 1
+
+
+def test_deleting_a_person_names_none_of_their_conversations(
+    admin_page: Client, person: User
+) -> None:
+    Conversation.objects.create(owner=person, title="my secret plan")
+    make_generations(person)
+    url = f"/admin/accounts/user/{person.pk}/delete/"
+    assert b"my secret plan" not in admin_page.get(url).content
+    admin_page.post(url, {"post": "yes"})
+    assert not User.objects.filter(pk=person.pk).exists()

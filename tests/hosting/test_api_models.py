@@ -1,0 +1,64 @@
+"""GET /v1/models, one model, the schema and its page."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import call_command
+from django.test import AsyncClient, Client
+
+from hosting.models import HostedModel
+
+DEMO = {
+    "id": "demo",
+    "object": "model",
+    "owned_by": "hearth",
+    "context_length": 4096,
+    "max_model_len": 4096,
+}
+
+
+async def test_ready_models_are_listed_with_their_context(
+    api: AsyncClient, model: HostedModel
+) -> None:
+    await HostedModel.objects.acreate(name="off", is_enabled=False)
+    await HostedModel.objects.acreate(name="coming", state=HostedModel.State.FETCHING)
+    body = (await api.get("/v1/models")).json()
+    assert body["object"] == "list"
+    assert [{**one, "created": 0} for one in body["data"]] == [DEMO | {"created": 0}]
+
+
+async def test_one_model_is_found_by_its_name(api: AsyncClient, model: HostedModel) -> None:
+    await HostedModel.objects.acreate(name="org/big")
+    assert (await api.get("/v1/models/demo")).json()["id"] == "demo"
+    assert (await api.get("/v1/models/org/big")).json()["id"] == "org/big"
+
+
+async def test_an_unknown_model_is_404(api: AsyncClient, model: HostedModel) -> None:
+    response = await api.get("/v1/models/gone")
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "model_not_found"
+
+
+@pytest.mark.django_db
+def test_models_are_for_those_with_a_key() -> None:
+    assert Client().get("/v1/models").status_code == 401
+
+
+@pytest.mark.django_db
+def test_the_schema_describes_the_api_and_nothing_else() -> None:
+    schema = Client().get("/v1/openapi.json").json()
+    assert sorted(schema["paths"]) == ["/v1/chat/completions", "/v1/models", "/v1/models/{name}"]
+    answers = schema["paths"]["/v1/chat/completions"]["post"]["responses"]["200"]["content"]
+    assert sorted(answers) == ["application/json", "text/event-stream"]
+
+
+def test_the_schema_is_valid_without_a_warning(tmp_path: object) -> None:
+    call_command("spectacular", validate=True, fail_on_warn=True, file=f"{tmp_path}/schema.yaml")
+
+
+@pytest.mark.django_db
+def test_the_docs_page_loads_from_this_server_only() -> None:
+    response = Client().get("/v1/docs")
+    assert response.status_code == 200
+    assert "://" not in response.content.decode().replace("http://www.w3.org", "")
+    assert "script-src 'self';" in response["Content-Security-Policy"]

@@ -1,0 +1,178 @@
+"""Messages sent, answers regenerated and stopped: rows, prompts, refusals."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from engine import wire
+from hosting.actions.generations import settle_generation
+from hosting.models import Conversation, Generation, Message
+from tests.engine.transport.rig import Rig, emit
+from tests.hosting.scripted_engine import delta, finished
+
+pytestmark = pytest.mark.usefixtures("model")
+
+
+def send(page: Client, content: str = "Hello", **fields: Any) -> Any:
+    body = {"content": content, **fields}
+    return page.post("/chat/messages", body, content_type="application/json")
+
+
+def settle(rig: Rig, generation_id: str, text: str = "Warm.") -> None:
+    """Let a scripted engine answer, and store it."""
+    rig.admit_all()
+    engine = rig.engine()
+    engine.pull({"demo": 8})
+    emit(engine, generation_id, delta(text), finished())
+    assert settle_generation(generation_id)
+
+
+def answered(page: Client, rig: Rig, text: str = "Warm.", **fields: Any) -> dict[str, Any]:
+    body: dict[str, Any] = send(page, **fields).json()
+    settle(rig, body["answer"]["generation"]["id"], text)
+    return body
+
+
+def prompt_of(generation_id: str) -> Any:
+    return wire.decode(Generation.objects.get(pk=generation_id).request).messages
+
+
+def test_a_first_message_starts_a_conversation(page: Client, rig: Rig) -> None:
+    response = send(page, system_prompt="Be kind.")
+    body = response.json()
+    generation = body["answer"]["generation"]
+    assert response.status_code == 201
+    assert body["answer"]["parent"] == body["user_message"]["id"]
+    assert body["conversation"]["active_leaf"] == body["answer"]["id"]
+    assert generation["state"] == "queued"
+    assert rig.client.has_request(generation["id"])
+    assert prompt_of(generation["id"]) == (
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hello"},
+    )
+
+
+def test_chat_waits_before_nobody_else(page: Client, rig: Rig) -> None:
+    body = send(page, options={"temperature": 0, "max_tokens": 7, "enable_thinking": True}).json()
+    sent = wire.decode(Generation.objects.get(pk=body["answer"]["generation"]["id"]).request)
+    assert sent.priority == wire.Priority.INTERACTIVE
+    assert (sent.sampling.temperature, sent.max_tokens) == (0, 7)
+    assert sent.template_options == {"enable_thinking": True}
+
+
+def test_a_settled_answer_is_in_the_conversation(page: Client, rig: Rig) -> None:
+    body = answered(page, rig)
+    url = f"/chat/conversations/{body['conversation']['id']}"
+    answer = page.get(url).json()["messages"][1]
+    assert answer["content"] == "Warm."
+    assert answer["generation"]["state"] == "done"
+    assert answer["generation"]["usage"]["cached_tokens"] == 4
+
+
+def test_a_later_message_carries_the_branch_before_it(page: Client, rig: Rig) -> None:
+    first = answered(page, rig)
+    second = send(
+        page, "More", conversation=first["conversation"]["id"], parent=first["answer"]["id"]
+    ).json()
+    assert [turn["content"] for turn in prompt_of(second["answer"]["generation"]["id"])] == [
+        "Hello",
+        "Warm.",
+        "More",
+    ]
+
+
+def test_an_edited_message_is_a_sibling_with_its_own_branch(page: Client, rig: Rig) -> None:
+    first = answered(page, rig)
+    edited = send(page, "Other", conversation=first["conversation"]["id"], parent=None).json()
+    assert edited["user_message"]["parent"] is None
+    assert prompt_of(edited["answer"]["generation"]["id"]) == (
+        {"role": "user", "content": "Other"},
+    )
+
+
+def test_regenerating_makes_another_version(page: Client, rig: Rig) -> None:
+    first = answered(page, rig)
+    url = f"/chat/messages/{first['answer']['id']}/regenerate"
+    response = page.post(url, {"options": {"seed": 3}}, content_type="application/json")
+    again = response.json()["answer"]
+    assert response.status_code == 201
+    assert again["parent"] == first["user_message"]["id"]
+    assert Message.objects.get(pk=first["answer"]["id"]).content == "Warm."
+    assert Conversation.objects.get().active_leaf_id == uuid.UUID(again["id"])
+
+
+def test_only_answers_can_be_regenerated(page: Client, rig: Rig) -> None:
+    first = answered(page, rig)
+    url = f"/chat/messages/{first['user_message']['id']}/regenerate"
+    assert page.post(url, {}, content_type="application/json").status_code == 400
+
+
+def test_stopping_ends_what_waits_at_once(page: Client, rig: Rig) -> None:
+    generation_id = send(page).json()["answer"]["generation"]["id"]
+    assert page.post(f"/chat/generations/{generation_id}/cancel").status_code == 202
+    assert settle_generation(generation_id)
+    row = Generation.objects.get()
+    assert (row.state, row.finish_reason) == ("cancelled", "cancelled")
+
+
+def test_stopping_what_has_ended_changes_nothing(page: Client, rig: Rig) -> None:
+    generation_id = answered(page, rig)["answer"]["generation"]["id"]
+    assert page.post(f"/chat/generations/{generation_id}/cancel").status_code == 202
+    assert Generation.objects.get().state == "done"
+
+
+def test_an_unfinished_answer_cannot_be_continued(page: Client, rig: Rig) -> None:
+    first = send(page).json()
+    response = send(
+        page, "More", conversation=first["conversation"]["id"], parent=first["answer"]["id"]
+    )
+    assert response.status_code == 409
+    assert response.json()["error"]["code"] == "still_generating"
+
+
+def test_a_message_is_kept_while_redis_is_away(page: Client, settings: Any) -> None:
+    settings.REDIS_URL = "unix:///nowhere/redis.sock"
+    assert send(page).status_code == 201
+    assert Generation.objects.get().state == "queued"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "field"),
+    [
+        ({"content": ""}, 400, "content"),
+        ({"content": "  "}, 400, "content"),
+        ({"content": 5}, 400, "content"),
+        ({"content": "a\x00b"}, 400, "content"),
+        ({"model": "gone"}, 404, "model"),
+        ({"conversation": "x"}, 400, "conversation"),
+        ({"conversation": str(uuid.UUID(int=1))}, 404, None),
+        ({"parent": str(uuid.UUID(int=1))}, 400, "parent"),
+        ({"options": {"temperature": 9}}, 400, "options.temperature"),
+        ({"options": {"max_tokens": 0}}, 400, "options.max_tokens"),
+    ],
+)
+def test_a_bad_message_is_refused_and_leaves_nothing(
+    page: Client, fields: dict[str, Any], status: int, field: str | None
+) -> None:
+    response = send(page, **{"content": "Hi", **fields})
+    assert (response.status_code, response.json()["error"]["field"]) == (status, field)
+    assert not Conversation.objects.exists()
+    assert not Generation.objects.exists()
+
+
+def test_bad_json_is_refused(page: Client) -> None:
+    response = page.post("/chat/messages", b"{", content_type="application/json")
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "invalid_json"
+
+
+def test_the_csrf_token_is_asked_for(person: Any) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(person)
+    response = send(browser)
+    assert response.status_code == 403
+    assert response.json()["error"]["code"] == "csrf"

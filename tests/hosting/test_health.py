@@ -1,0 +1,108 @@
+"""Health addresses, and what counts as ready."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client, RequestFactory
+
+from engine import wire
+from hosting.health import may_read_metrics
+from hosting.readiness import MAX_BEAT_AGE_SECONDS, MAX_STALL_SECONDS, engine_reasons
+
+BEAT = wire.EngineStatus(
+    engine="engine-1",
+    pid=7,
+    started_at=0.0,
+    beat_at=100.0,
+    stalled_seconds=0.0,
+    device="cpu",
+    active_bytes=0,
+    pool_bytes=0,
+    peak_bytes=0,
+    process_bytes=0,
+    decode_tokens_per_second=0.0,
+    prefill_tokens_per_second=0.0,
+    generated_tokens=0,
+)
+
+
+def test_an_engine_that_beats_and_moves_is_ready() -> None:
+    assert engine_reasons([BEAT], now=100.0 + MAX_BEAT_AGE_SECONDS) == []
+
+
+def test_without_an_engine_nothing_is_ready() -> None:
+    assert engine_reasons([], now=100.0) == ["no engine is alive"]
+
+
+def test_an_old_beat_is_red() -> None:
+    (reason,) = engine_reasons([BEAT], now=100.1 + MAX_BEAT_AGE_SECONDS)
+    assert "no heartbeat" in reason
+
+
+def test_work_without_progress_is_red_within_five_seconds() -> None:
+    stalled = dataclasses.replace(BEAT, stalled_seconds=MAX_STALL_SECONDS - 0.5)
+    assert engine_reasons([stalled], now=100.0) == []
+    # The next beat may be a second away: what has passed since this one counts
+    assert "computed nothing" in engine_reasons([stalled], now=101.0)[0]
+
+
+def test_one_good_engine_of_two_is_enough() -> None:
+    old = dataclasses.replace(BEAT, engine="engine-2", beat_at=0.0)
+    assert engine_reasons([old, BEAT], now=100.0) == []
+
+
+def test_the_process_answers_without_any_store(client: Client) -> None:
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.content) == (200, b"ok\n")
+
+
+@pytest.fixture
+def no_redis(settings: Any, tmp_path: Path) -> None:
+    settings.REDIS_URL = f"unix://{tmp_path}/nobody.sock"
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("no_redis")
+def test_without_redis_the_service_is_red_and_says_so(client: Client) -> None:
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json() == {"status": "not ready", "reasons": ["Redis does not answer"]}
+
+
+@pytest.mark.django_db
+def test_without_intake_and_engine_the_service_is_red_and_says_so(client: Client) -> None:
+    assert client.get("/readyz").json()["reasons"] == [
+        "no intake process is alive",
+        "no engine is alive",
+    ]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("no_redis")
+def test_metrics_tell_that_redis_is_away(client: Client) -> None:
+    answer = client.get("/metrics")
+    assert b"hearth_redis_up 0.0" in answer.content
+    assert b'hearth_generations{state="queued"} 0.0' in answer.content
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "token", "may"),
+    [
+        ("127.0.0.1", {}, "", True),
+        ("::1", {}, "", True),
+        ("192.0.2.1", {}, "", False),
+        ("127.0.0.1", {"X-Forwarded-For": "192.0.2.1"}, "", False),
+        ("127.0.0.1", {}, "secret", False),
+        ("192.0.2.1", {"Authorization": "Bearer secret"}, "secret", True),
+        ("192.0.2.1", {"Authorization": "Bearer wrong"}, "secret", False),
+    ],
+)
+def test_who_may_read_the_metrics(
+    address: str, headers: dict[str, str], token: str, may: bool
+) -> None:
+    request = RequestFactory().get("/metrics", headers=headers, REMOTE_ADDR=address)
+    assert may_read_metrics(request, token=token) is may
