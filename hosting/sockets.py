@@ -23,7 +23,7 @@ from hosting.engine_client import EngineUnavailable, StreamLost, hub
 MAX_UNACKNOWLEDGED = 512
 MAX_FOLLOWED = 64
 SIGNED_OUT = 4401  # close code: the page asks for a new sign-in
-_CHECK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
             async with contextlib.aclosing(hub().follow(generation, after)) as events:
                 async for seq, event in events:
                     await following.wait_for_room(seq)
-                    await self.send_json(_event_message(generation, seq, event))
+                    await self.send_json(event_message(generation, seq, event))
         except (StreamLost, EngineUnavailable):
             await self.send_json({"type": "lost", "generation": generation})
         except Exception:
@@ -130,14 +130,14 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
         """Sign-out, a changed password or a deactivated person closes the socket within 5 s."""
         session_key = self.scope["session"].session_key
         while await is_signed_in(self.person_id, session_key):
-            await asyncio.sleep(_CHECK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
         await self.close(SIGNED_OUT)
 
     async def _complain(self, message: str) -> None:
         await self.send_json({"type": "error", "message": message})
 
 
-def _event_message(generation: str, seq: int, event: wire.Event) -> dict[str, Any]:
+def event_message(generation: str, seq: int, event: wire.Event) -> dict[str, Any]:
     body = {"type": type(event).__name__, **wire.to_plain(event)}
     return {"type": "event", "generation": generation, "seq": seq, "event": body}
 

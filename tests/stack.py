@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import psycopg
 import pytest
 
 from tests.environment import clear_settings
@@ -181,13 +183,27 @@ class Stack:
             raise StackFailed(f"manage.py {' '.join(arguments)}: {done.stderr[-2000:]}")
         return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
 
-    def query(self, expression: str) -> Any:
-        """The JSON value of a Python expression over the installation's rows."""
-        script = (
-            "import json; from accounts.models import *; from hosting.models import *; "
-            f"print(json.dumps({expression}, default=str))"
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Read the installation's database, past Django."""
+        if url := os.environ.get("DATABASE_URL"):
+            with psycopg.connect(url) as connection:
+                return connection.execute(sql.encode()).fetchall()
+        with contextlib.closing(sqlite3.connect(self.data_dir / "db.sqlite3")) as file:
+            return file.execute(sql).fetchall()
+
+    def num_rows(self, table: str, where: str = "1 = 1") -> int:
+        return int(self.rows(f"SELECT count(*) FROM {table} WHERE {where}")[0][0])
+
+    @property
+    def num_usage_records(self) -> int:
+        return self.num_rows("accounts_usagerecord")
+
+    def wait_settled(self) -> None:
+        """Every generation has ended, in the database too."""
+        is_open = "state IN ('queued', 'running')"
+        self.wait_until(
+            lambda: self.num_rows("hosting_generation", is_open) == 0, "settled", seconds=30
         )
-        return json.loads(self.manage("shell", "--no-imports", "-c", script))
 
     def create_api_key(self, name: str = "test") -> str:
         return self.manage("create_api_key", self.admin_email, name)

@@ -31,7 +31,7 @@ def fetch_weights(model_id: int) -> None:
     folder = Path(settings.MODELS_DIR) / model.repo_id.replace("/", "--")
     try:
         with _Progress(model, folder):
-            _download(model.repo_id, folder)
+            download(model.repo_id, folder)
         mark_fetched(model, folder)
     except NotAModelFolder as error:
         mark_fetch_failed(model, f"{model.repo_id} is no MLX model: {error}")
@@ -40,13 +40,13 @@ def fetch_weights(model_id: int) -> None:
         mark_fetch_failed(model, _explain(model.repo_id, error))
 
 
-def _download(repo_id: str, folder: Path) -> None:
+def download(repo_id: str, folder: Path) -> None:
     from huggingface_hub import snapshot_download  # slow to import, and only this task needs it
 
     snapshot_download(repo_id, local_dir=folder, allow_patterns=_WANTED)
 
 
-def _total_bytes(repo_id: str) -> int:
+def total_bytes(repo_id: str) -> int:
     from huggingface_hub import HfApi
     from huggingface_hub.utils import filter_repo_objects
 
@@ -65,7 +65,7 @@ class _Progress:
         self._thread = threading.Thread(target=self._report, name=f"fetch-{model.pk}")
 
     def __enter__(self) -> None:
-        self._total_bytes = _total_bytes(self._model.repo_id)
+        self._total_bytes = total_bytes(self._model.repo_id)
         self._thread.start()
 
     def __exit__(self, *_: Any) -> None:

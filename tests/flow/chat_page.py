@@ -31,6 +31,7 @@ class ChatPage:
             urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self._cookies)
         )
         self._socket: ClientConnection | None = None
+        self._sockets = contextlib.ExitStack()
         self._events: dict[str, list[tuple[int, dict[str, Any]]]] = {}
         self._sign_in()
 
@@ -43,8 +44,7 @@ class ChatPage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._socket is not None:
-            self._socket.close()
+        self._sockets.close()
 
     def send(self, content: str, *, model: str, seed: int) -> str:
         """Ask in a new conversation; the id of the answer's generation."""
@@ -122,11 +122,13 @@ class ChatPage:
     def _tell(self, message: dict[str, Any]) -> None:
         if self._socket is None:
             cookies = "; ".join(f"{one.name}={one.value}" for one in self._cookies)
-            self._socket = connect(
-                self._stack.base_url.replace("http", "ws") + "/ws/chat",
-                origin=self._stack.base_url,  # type: ignore[arg-type]
-                additional_headers={"Cookie": cookies},
-                proxy=None,
+            self._socket = self._sockets.enter_context(
+                connect(
+                    self._stack.base_url.replace("http", "ws") + "/ws/chat",
+                    origin=self._stack.base_url,  # type: ignore[arg-type]
+                    additional_headers={"Cookie": cookies},
+                    proxy=None,
+                )
             )
         self._socket.send(json.dumps(message))
 

@@ -17,7 +17,6 @@ from hosting.actions.reconcile import reconcile
 from hosting.engine_client import EngineUnavailable, TerminalFeed
 
 _RECONCILE_SECONDS = 2.0
-_PAUSE_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +34,9 @@ class Command(BaseCommand):
 class LedgerConsumer:
     """One loop, one thread. What is not settled is not acknowledged, and comes again."""
 
-    def __init__(self, feed: TerminalFeed) -> None:
+    def __init__(self, feed: TerminalFeed, *, pause_seconds: float = 1.0) -> None:
         self._feed = feed
+        self._pause_seconds = pause_seconds
         self._is_stopped = threading.Event()
         self._reconcile_at = 0.0
 
@@ -50,7 +50,7 @@ class LedgerConsumer:
             except (EngineUnavailable, DatabaseError) as error:
                 logger.warning("ledger waits: %s", error)
                 close_old_connections()
-                self._is_stopped.wait(_PAUSE_SECONDS)
+                self._is_stopped.wait(self._pause_seconds)
 
     def turn(self) -> None:
         settled = [

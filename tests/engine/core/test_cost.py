@@ -1,0 +1,57 @@
+"""The learned cost of prefill slices."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from engine.core.cost import CostModel
+
+
+def teach(model: CostModel, *, a: float, b: float, c: float, times: int = 30) -> None:
+    chooser = random.Random(1)
+    for _ in range(times):
+        tokens, start = chooser.randrange(16, 600), chooser.randrange(0, 6000)
+        context = start + tokens / 2
+        seconds = (a + b * tokens + c * tokens * context) * chooser.uniform(0.95, 1.05)
+        model.learn(tokens=tokens, context=context, seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c"), [(0.002, 0.0001, 2e-8), (0.01, 0.002, 1e-7), (0.065, 5e-5, 1e-9)]
+)
+def test_the_model_learns_a_machine(a: float, b: float, c: float) -> None:
+    model = CostModel()
+    teach(model, a=a, b=b, c=c)
+    for tokens, context in [(64, 100), (256, 2000), (512, 5000)]:
+        expected = a + b * tokens + c * tokens * context
+        assert model.predict(tokens, context) == pytest.approx(expected, rel=0.15)
+
+
+def test_the_largest_slice_fits_into_the_time_given() -> None:
+    model = CostModel()
+    teach(model, a=0.01, b=0.001, c=1e-7)
+    tokens = model.most_tokens(seconds=0.25, context=3000, at_most=2048, at_least=16)
+    assert model.predict(tokens, 3000 + tokens / 2) == pytest.approx(0.25, rel=0.02)
+
+
+def test_a_slice_keeps_its_limits() -> None:
+    model = CostModel()
+    assert model.most_tokens(seconds=0.0, context=0, at_most=512, at_least=16) == 16
+    assert model.most_tokens(seconds=100.0, context=0, at_most=512, at_least=16) == 512
+
+
+def test_one_compile_does_not_spoil_what_was_learned() -> None:
+    model = CostModel()
+    teach(model, a=0.01, b=0.001, c=1e-7)
+    before = model.predict(256, 128)
+    model.learn(tokens=256, context=128, seconds=20.0)
+    assert model.predict(256, 128) < 2 * before
+
+
+def test_a_machine_that_slows_down_is_noticed() -> None:
+    model = CostModel()
+    teach(model, a=0.005, b=0.0005, c=1e-8)
+    teach(model, a=0.005, b=0.0015, c=1e-8, times=100)
+    assert model.predict(500, 250) == pytest.approx(0.755, rel=0.15)

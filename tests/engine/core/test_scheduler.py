@@ -1,0 +1,223 @@
+"""The scheduler against a fake device whose time is known."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from engine import wire
+from engine.core.pacing import Pace, TimeLedger
+from engine.core.scheduler import Scheduler
+from engine.core.sequence import Sequence
+from engine.core.step import Step
+from tests.fakes import FakeClock, FakeRunner, make_work
+
+PACE = Pace(max_rows=16, stall_seconds=0.05, decode_share=0.5)
+
+
+class Bench:
+    """A scheduler with its runner; sequences end at max_tokens only."""
+
+    def __init__(self, pace: Pace = PACE):
+        self.clock = FakeClock()
+        self.runner = FakeRunner(self.clock)
+        self.scheduler = Scheduler(pace, TimeLedger())
+        self.drawn_at: dict[str, list[float]] = {}
+        self.steps: list[Step] = []
+        self.sequences: dict[str, Sequence] = {}
+
+    def add(self, request_id: str, *, prompt_tokens: int, max_tokens: int = 4) -> Sequence:
+        work = make_work(request_id, prompt=range(1, prompt_tokens + 1), max_tokens=max_tokens)
+        sequence = Sequence(work, delivered_token_ids=(), arrived_at=self.clock.now)
+        self.sequences[request_id] = sequence
+        self.scheduler.add(sequence)
+        return sequence
+
+    def turn(self) -> Step:
+        step = self.scheduler.schedule(now=self.clock.now)
+        self.steps.append(step)
+        outcome = self.runner.run(step)
+        if outcome is not None:
+            for sequence, _ in self.scheduler.update(outcome):
+                self.drawn_at.setdefault(sequence.request_id, []).append(self.clock.now)
+                if sequence.num_output_tokens == sequence.max_tokens:
+                    self.scheduler.finish(sequence)
+        return step
+
+    def run(self, *, at_most: int = 10_000) -> None:
+        for _ in range(at_most):
+            if self.scheduler.is_idle:
+                return
+            self.turn()
+        raise AssertionError("the scheduler does not come to an end")
+
+    def first_token_seconds(self, request_id: str) -> float:
+        return self.drawn_at[request_id][0] - self.sequences[request_id].arrived_at
+
+
+def test_every_row_gets_all_its_tokens() -> None:
+    bench = Bench()
+    for number in range(30):
+        bench.add(f"r{number}", prompt_tokens=1 + 7 * number, max_tokens=1 + number % 5)
+    bench.run()
+    for sequence in bench.sequences.values():
+        assert sequence.num_output_tokens == sequence.max_tokens
+
+
+def test_a_row_that_needs_no_further_token_is_not_computed_again() -> None:
+    bench = Bench()
+    bench.add("a", prompt_tokens=5, max_tokens=3)
+    bench.run()
+    assert sum(len(step.decodes) for step in bench.steps) == 3
+
+
+def test_cancel_frees_the_row_before_the_next_step() -> None:
+    bench = Bench()
+    first = bench.add("a", prompt_tokens=5, max_tokens=100)
+    bench.add("b", prompt_tokens=5, max_tokens=100)
+    for _ in range(6):
+        bench.turn()
+    row_id = first.row_id
+    bench.scheduler.finish(first)
+    step = bench.turn()
+    assert row_id in step.leaves and row_id not in step.decodes and len(step.decodes) == 1
+
+
+def test_cancel_in_prefill_stops_at_the_next_slice() -> None:
+    bench = Bench(dataclasses.replace(PACE, most_slice_tokens=64))
+    sequence = bench.add("long", prompt_tokens=6000)
+    bench.turn()
+    bench.scheduler.finish(sequence)
+    step = bench.turn()
+    assert not step.computed_row_ids and len(step.leaves) == 1
+    bench.run()
+
+
+def test_new_work_is_seen_at_every_turn() -> None:
+    bench = Bench()
+    bench.add("a", prompt_tokens=5, max_tokens=100)
+    for _ in range(10):
+        bench.turn()
+    bench.add("b", prompt_tokens=5)
+    assert bench.turn().slices
+
+
+def test_rows_never_exceed_max_rows() -> None:
+    bench = Bench(dataclasses.replace(PACE, max_rows=3))
+    for number in range(10):
+        bench.add(f"r{number}", prompt_tokens=20)
+    bench.run()
+    assert max(len(step.decodes) for step in bench.steps) == 3
+
+
+def test_one_row_at_a_time_where_max_rows_is_one() -> None:
+    bench = Bench(dataclasses.replace(PACE, max_rows=1))
+    for number in range(4):
+        bench.add(f"r{number}", prompt_tokens=20)
+    bench.run()
+    assert {len(step.decodes) for step in bench.steps} <= {0, 1}
+
+
+def settled(pace: Pace = PACE) -> Bench:
+    """A bench whose cost model has seen some slices."""
+    bench = Bench(pace)
+    for number in range(12):
+        bench.add(f"warm{number}", prompt_tokens=20 + 30 * number, max_tokens=1)
+        bench.run()
+    return bench
+
+
+def test_a_long_prompt_stalls_running_rows_no_longer_than_allowed() -> None:
+    bench = settled()
+    bench.add("victim", prompt_tokens=5, max_tokens=4000)
+    for _ in range(10):
+        bench.turn()
+    bench.add("long", prompt_tokens=6000)
+    while "long" not in bench.drawn_at:
+        bench.turn()
+    times = bench.drawn_at["victim"]
+    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    assert max(gaps) <= 1.3 * PACE.stall_seconds
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
+def test_running_rows_keep_their_share_and_prompts_get_the_rest(share: float) -> None:
+    bench = settled(dataclasses.replace(PACE, decode_share=share))
+    bench.add("victim", prompt_tokens=5, max_tokens=100_000)
+    for _ in range(10):
+        bench.turn()
+    bench.add("long", prompt_tokens=6000)
+    before, since = len(bench.drawn_at["victim"]), bench.clock.now
+    while "long" not in bench.drawn_at:
+        bench.turn()
+    seconds = bench.clock.now - since
+    kept = (len(bench.drawn_at["victim"]) - before) * 0.001 / seconds
+    assert kept == pytest.approx(share, abs=0.06)
+    assert seconds <= 3.0 / (1 - share) * 1.2
+
+
+def test_without_a_share_prompts_go_first() -> None:
+    bench = settled(dataclasses.replace(PACE, decode_share=0.0))
+    bench.add("victim", prompt_tokens=5, max_tokens=10_000)
+    for _ in range(10):
+        bench.turn()
+    bench.add("long", prompt_tokens=6000)
+    since = bench.clock.now
+    while "long" not in bench.drawn_at:
+        bench.turn()
+    assert bench.clock.now - since <= 1.1 * 3.0
+
+
+def test_short_prompts_are_not_held_up_by_a_long_one() -> None:
+    bench = settled()
+    bench.add("long", prompt_tokens=6000)
+    for number in range(7):
+        bench.add(f"short{number}", prompt_tokens=20)
+    bench.run()
+    shorts = [bench.first_token_seconds(f"short{number}") for number in range(7)]
+    assert max(shorts) < bench.first_token_seconds("long") / 10
+
+
+def test_a_long_prompt_is_not_starved_by_short_ones() -> None:
+    bench = settled()
+    bench.add("long", prompt_tokens=1000)
+    for number in range(3000):
+        bench.add(f"short{number}", prompt_tokens=100, max_tokens=1)
+        bench.turn()
+        if "long" in bench.drawn_at:
+            break
+    # Alone it takes half a second; the arrivals alone would fill the device.
+    assert bench.first_token_seconds("long") < 4.0
+
+
+def test_several_short_tails_share_a_turn() -> None:
+    bench = settled()
+    for number in range(5):
+        bench.add(f"r{number}", prompt_tokens=10 + 3 * number)
+    step = bench.turn()
+    sliced = {row_id for one in step.slices for row_id in one.row_ids}
+    assert len(sliced) == 5
+
+
+def test_equal_prompts_are_cut_as_a_rectangle() -> None:
+    bench = settled()
+    for number in range(4):
+        bench.add(f"r{number}", prompt_tokens=21)
+    (one,) = bench.turn().slices
+    assert len(one.row_ids) == 4 and one.num_tokens == 80
+
+
+def test_a_slice_stalls_rows_of_other_models_no_longer_either() -> None:
+    bench = settled()
+    bench.add("long", prompt_tokens=6000)
+    step = bench.scheduler.schedule(now=bench.clock.now, others_decode=True)
+    assert bench.scheduler.expected_seconds(step.slices) <= 1.1 * PACE.stall_seconds
+
+
+def test_settings_change_while_running() -> None:
+    spec = wire.ModelSpec(name="m", path="p", max_rows=4, stall_ms=100, decode_share=1.0)
+    pace = Pace.of(spec, may_batch=True)
+    assert (pace.max_rows, pace.stall_seconds) == (4, 0.1)
+    assert pace.decode_share < 1  # prompts must always get on
+    assert Pace.of(spec, may_batch=False).max_rows == 1

@@ -1,0 +1,140 @@
+"""`manage.py add_model`, the demo model, and what engines are told."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from engine import wire
+from hosting.actions import model_fetch
+from hosting.actions.hosted_models import add_model, ensure_demo_model, remove_model
+from hosting.models import HostedModel
+from tests.engine.transport.rig import Rig
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "Tiny Model"
+    made.mkdir()
+    (made / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
+    (made / "model.safetensors").write_bytes(b"x" * 100)
+    (made / "chat_template.jinja").write_text("{% if tools %}{% endif %}<think>")
+    (made / "generation_config.json").write_text(json.dumps({"temperature": 0.6, "top_k": 20}))
+    return made
+
+
+def run(*arguments: str) -> str:
+    output = io.StringIO()
+    call_command("add_model", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def published(rig: Rig) -> list[str]:
+    return [spec.name for spec in wire.decode(rig.redis.get(wire.Keys.MODELS)).models]
+
+
+def test_a_folder_is_registered_with_what_it_says(rig: Rig, folder: Path) -> None:
+    assert "tiny-model: registered" in run(str(folder))
+    model = HostedModel.objects.get()
+    assert (model.name, model.path) == ("tiny-model", str(folder))
+    assert (model.context_limit_tokens, model.weight_bytes) == (512, 100)
+    assert model.supports_thinking
+    assert model.supports_tools
+    assert (model.default_temperature, model.default_top_k) == (0.6, 20)
+    assert published(rig) == ["tiny-model"]
+
+
+def test_a_name_can_be_chosen_and_used_again(folder: Path) -> None:
+    run(str(folder), "--name", "one")
+    run(str(folder), "--name", "one", "--default")
+    assert HostedModel.objects.get().is_default
+
+
+@pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
+def test_a_folder_without_a_model_is_refused(folder: Path, missing: str) -> None:
+    (folder / missing).unlink()
+    with pytest.raises(CommandError, match=missing.split(".")[1]):
+        run(str(folder))
+    assert not HostedModel.objects.exists()
+
+
+@pytest.mark.parametrize("source", ["/nowhere/at/all", "nowhere"])
+def test_what_is_no_folder_is_refused(source: str) -> None:
+    with pytest.raises(CommandError, match="is not a folder"):
+        run(source)
+
+
+@pytest.mark.parametrize("name", ["a b", "../up", "-x", "x\n"])
+def test_a_bad_name_is_refused(folder: Path, name: str) -> None:
+    with pytest.raises(CommandError):
+        run(str(folder), f"--name={name}")
+
+
+def test_a_hugging_face_id_is_fetched_by_celery(rig: Rig) -> None:
+    assert "being fetched" in run("org/Tiny-4bit")
+    model = HostedModel.objects.get()
+    assert (model.name, model.state) == ("tiny-4bit", "fetching")
+    (message,) = rig.redis.lrange("hearth-celery:celery", 0, -1)
+    assert json.loads(message)["headers"]["task"] == "hosting.tasks.fetch_model"
+    assert published(rig) == []
+
+
+def test_a_fetch_that_works_makes_the_model_ready(
+    rig: Rig, folder: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MODELS_DIR = folder.parent
+    monkeypatch.setattr(model_fetch, "total_bytes", lambda repo_id: 100)
+    monkeypatch.setattr(model_fetch, "download", lambda repo_id, target: folder.rename(target))
+    run("org/tiny")
+    model_fetch.fetch_weights(HostedModel.objects.get().pk)
+    model = HostedModel.objects.get()
+    assert (model.state, model.fetch_fraction) == ("ready", 1.0)
+    assert published(rig) == ["tiny"]
+
+
+def test_a_fetch_without_a_network_says_what_to_do(
+    rig: Rig, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(repo_id: str) -> int:
+        raise ConnectionError("no route")
+
+    settings.MODELS_DIR = tmp_path
+    monkeypatch.setattr(model_fetch, "total_bytes", unreachable)
+    run("org/tiny")
+    model_fetch.fetch_weights(HostedModel.objects.get().pk)
+    model = HostedModel.objects.get()
+    assert model.state == "failed"
+    assert "does not reach huggingface.co" in model.detail
+
+
+def test_a_removed_model_is_served_no_more(rig: Rig, folder: Path) -> None:
+    model = add_model(str(folder), name="one")
+    remove_model(model)
+    assert published(rig) == []
+
+
+def test_the_demo_model_is_the_first_default(rig: Rig, folder: Path, settings: Any) -> None:
+    settings.DEMO_MODEL_DIR = folder
+    ensure_demo_model()
+    ensure_demo_model()
+    model = HostedModel.objects.get()
+    assert (model.name, model.is_default) == ("hearth-demo", True)
+
+
+def test_the_demo_model_displaces_no_default(folder: Path, settings: Any) -> None:
+    add_model(str(folder), name="mine", is_default=True)
+    settings.DEMO_MODEL_DIR = folder
+    ensure_demo_model()
+    assert HostedModel.objects.get(is_default=True).name == "mine"
+
+
+def test_without_the_demo_model_all_else_works(settings: Any, tmp_path: Path) -> None:
+    settings.DEMO_MODEL_DIR = tmp_path / "absent"
+    assert ensure_demo_model() is None

@@ -1,0 +1,88 @@
+"""`manage.py consume_ledger`: the loop that settles and reconciles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from accounts.models import UsageRecord, User
+from engine import wire
+from hosting.actions.generations import Order, start_generation
+from hosting.engine_client import EngineUnavailable, TerminalFeed
+from hosting.management.commands import consume_ledger
+from hosting.models import Generation, HostedModel
+from tests.engine.transport.rig import Rig, emit
+from tests.hosting.scripted_engine import finished
+
+PROMPT = ({"role": "user", "content": "Hi"},)
+
+
+@pytest.fixture
+def consumer(transactional_db: None, rig: Rig, redis_url: str) -> consume_ledger.LedgerConsumer:
+    made = consume_ledger.LedgerConsumer(TerminalFeed(redis_url))
+    made.turn()  # the first turn makes the consumer group
+    return made
+
+
+@pytest.fixture
+def ended(rig: Rig, person: User, model: HostedModel) -> Generation:
+    order = Order(user=person, kind=Generation.Kind.API, model=model, messages=PROMPT)
+    generation = start_generation(order)
+    rig.admit_all()
+    engine = rig.engine()
+    engine.pull({"demo": 1})
+    emit(engine, str(generation.pk), finished())
+    return generation
+
+
+def test_ended_requests_are_settled_and_acknowledged(
+    rig: Rig, consumer: consume_ledger.LedgerConsumer, ended: Generation
+) -> None:
+    consumer.turn()
+    ended.refresh_from_db()
+    assert ended.state == "done"
+    assert rig.redis.xlen(wire.Keys.TERMINAL) == 0
+
+
+def test_one_that_cannot_be_stored_holds_up_no_other(
+    rig: Rig,
+    consumer: consume_ledger.LedgerConsumer,
+    ended: Generation,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig.redis.xadd(wire.Keys.TERMINAL, {"id": "broken"})
+    rig.redis.xadd("hearth:events:broken", {"e": wire.encode(finished())}, id="1-0")
+    consumer.turn()
+    assert UsageRecord.objects.count() == 1
+    assert "not settled" in caplog.text
+    assert rig.redis.xlen(wire.Keys.TERMINAL) == 1
+
+
+class AwayOnce:
+    """A feed whose Redis is away at first; at the second look it ends the test."""
+
+    def __init__(self) -> None:
+        self.num_reads = 0
+        self.consumer: consume_ledger.LedgerConsumer | None = None
+
+    def read(self, block_ms: int) -> list[tuple[str, str]]:
+        self.num_reads += 1
+        if self.num_reads == 1:
+            raise EngineUnavailable("away")
+        assert self.consumer is not None
+        self.consumer.stop()
+        return []
+
+
+def test_it_outlives_redis(transactional_db: None) -> None:
+    feed: Any = AwayOnce()
+    feed.consumer = consume_ledger.LedgerConsumer(feed, pause_seconds=0.0)
+    feed.consumer.run()
+    assert feed.num_reads == 2
+
+
+def test_it_publishes_the_models_from_its_first_turn_on(
+    rig: Rig, consumer: consume_ledger.LedgerConsumer
+) -> None:
+    assert rig.client.models_published()

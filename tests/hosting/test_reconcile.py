@@ -1,0 +1,105 @@
+"""Redis forgets, the rows do not: what is open is submitted again, and nothing else."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from accounts.models import UsageRecord, User
+from engine import wire
+from hosting.actions.generations import Order, cancel_generation, start_generation
+from hosting.actions.reconcile import reconcile
+from hosting.engine_client import EngineUnavailable
+from hosting.models import Generation, HostedModel
+from tests.engine.transport.rig import Rig, pull_ids
+from tests.makers import make_status
+
+PROMPT = ({"role": "user", "content": "Grüße"},)
+
+
+@pytest.fixture
+def generation(rig: Rig, person: User, model: HostedModel) -> Generation:
+    order = Order(user=person, kind=Generation.Kind.API, model=model, messages=PROMPT)
+    return start_generation(order)
+
+
+def make_old(generation: Generation) -> None:
+    earlier = timezone.now() - datetime.timedelta(seconds=6)
+    Generation.objects.filter(pk=generation.pk).update(created_at=earlier)
+
+
+def test_what_redis_forgot_is_submitted_again(rig: Rig, generation: Generation) -> None:
+    before = wire.decode(generation.request)
+    rig.redis.flushdb()
+    make_old(generation)
+    reconcile()
+    (entry,) = rig.intake.entries()
+    assert wire.decode(entry.message) == before
+
+
+def test_what_redis_knows_is_left_alone(rig: Rig, generation: Generation) -> None:
+    make_old(generation)
+    reconcile()
+    assert rig.redis.xlen(wire.Keys.INTAKE) == 1
+
+
+def test_a_young_row_may_still_be_on_its_way(rig: Rig, generation: Generation) -> None:
+    rig.redis.flushdb()
+    reconcile()
+    assert not rig.client.has_request(str(generation.pk))
+
+
+def test_an_ended_row_is_never_submitted_again(rig: Rig, generation: Generation) -> None:
+    Generation.objects.update(state=Generation.State.DONE)
+    rig.redis.flushdb()
+    make_old(generation)
+    reconcile()
+    assert not rig.client.has_request(str(generation.pk))
+
+
+def test_what_nobody_wants_any_more_is_closed(rig: Rig, generation: Generation) -> None:
+    cancel_generation(generation)
+    rig.redis.flushdb()
+    make_old(generation)
+    reconcile()
+    generation.refresh_from_db()
+    assert generation.state == "cancelled"
+    assert UsageRecord.objects.get().end == "cancelled"
+
+
+def test_a_cancel_that_was_lost_is_sent_again(rig: Rig, generation: Generation) -> None:
+    rig.admit_all()
+    Generation.objects.update(is_cancel_requested=True)  # its message to Redis got lost
+    make_old(generation)
+    reconcile()
+    assert isinstance(rig.events(str(generation.pk))[-1], wire.Finished)
+
+
+def test_rows_that_an_engine_works_on_are_running(rig: Rig, generation: Generation) -> None:
+    rig.admit_all()
+    request_id = str(generation.pk)
+    assert pull_ids(rig.engine()) == [request_id]
+    row = wire.RowStatus(
+        request_id=request_id, model="demo", tenant="t", state="decoding", prompt_tokens=1,
+        cached_tokens=0, computed_tokens=1, output_tokens=1, age_seconds=1,
+    )  # fmt: skip
+    rig.redis.set(wire.Keys.engine("engine-1"), wire.encode(make_status(rows=(row,))))
+    rig.redis.sadd(wire.Keys.ENGINES, "engine-1")
+    reconcile()
+    generation.refresh_from_db()
+    assert generation.state == "running"
+
+
+def test_models_are_published_when_redis_lost_them(rig: Rig, model: HostedModel) -> None:
+    reconcile()
+    configured = wire.decode(rig.redis.get(wire.Keys.MODELS))
+    assert [spec.name for spec in configured.models] == ["demo"]
+
+
+def test_it_waits_for_redis(person: User, settings: Any) -> None:
+    settings.REDIS_URL = "unix:///nowhere/redis.sock"
+    with pytest.raises(EngineUnavailable):
+        reconcile()

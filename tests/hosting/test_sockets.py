@@ -1,0 +1,190 @@
+"""The websocket: what it sends, to whom, how much of it, and when it closes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings as django_settings
+from django.test import Client
+
+from accounts.models import User
+from engine import wire
+from hosting import sockets
+from hosting.actions.generations import Order, start_generation
+from hosting.actions.hints import hint
+from hosting.asgi import application
+from hosting.models import Conversation, Generation, HostedModel
+from tests.hosting.scripted_engine import ScriptedEngine, delta, finished
+
+PROMPT = ({"role": "user", "content": "Hi"},)
+HOME = b"http://localhost"
+
+
+def socket_of(browser: Client | None, *, origin: bytes = HOME) -> WebsocketCommunicator:
+    headers = [(b"host", b"localhost"), (b"origin", origin)]
+    if browser is not None:
+        name = django_settings.SESSION_COOKIE_NAME
+        headers.append((b"cookie", f"{name}={browser.cookies[name].value}".encode()))
+    return WebsocketCommunicator(application, "/ws/chat", headers=headers)
+
+
+async def connected(browser: Client) -> WebsocketCommunicator:
+    socket = socket_of(browser)
+    is_connected, _ = await socket.connect()
+    assert is_connected
+    return socket
+
+
+async def events_of(socket: WebsocketCommunicator) -> list[dict[str, Any]]:
+    """Up to the terminal one."""
+    messages = []
+    while not messages or messages[-1]["event"]["type"] != "Finished":
+        messages.append(await socket.receive_json_from(timeout=5))
+    return messages
+
+
+@pytest.fixture
+def generation(engine: ScriptedEngine, person: User, model: HostedModel) -> Generation:
+    order = Order(user=person, kind=Generation.Kind.CHAT, model=model, messages=PROMPT)
+    return start_generation(order)
+
+
+async def test_a_follower_gets_every_event_from_the_start(
+    page: Client, generation: Generation
+) -> None:
+    socket = await connected(page)
+    await socket.send_json_to({"type": "follow", "generation": str(generation.pk), "after": -1})
+    messages = await events_of(socket)
+    assert [message["seq"] for message in messages] == list(range(len(messages)))
+    assert [message["event"]["type"] for message in messages] == [
+        "Accepted", "Started", "Delta", "Delta", "Finished",
+    ]  # fmt: skip
+    assert messages[2]["event"]["text"] == "Hello"
+    await socket.disconnect()
+
+
+async def test_a_follower_who_comes_back_gets_the_rest(
+    page: Client, generation: Generation
+) -> None:
+    socket = await connected(page)
+    await socket.send_json_to({"type": "follow", "generation": str(generation.pk), "after": 2})
+    assert [message["seq"] for message in await events_of(socket)] == [3, 4]
+    await socket.disconnect()
+
+
+async def test_two_pages_get_everything_each(page: Client, generation: Generation) -> None:
+    tabs = [await connected(page), await connected(page)]
+    for tab in tabs:
+        await tab.send_json_to({"type": "follow", "generation": str(generation.pk)})
+    assert [len(await events_of(tab)) for tab in tabs] == [5, 5]
+    for tab in tabs:
+        await tab.disconnect()
+
+
+async def test_another_persons_generation_cannot_be_followed(
+    strangers_page: Client, generation: Generation
+) -> None:
+    socket = await connected(strangers_page)
+    for name in (str(generation.pk), "../x"):
+        await socket.send_json_to({"type": "follow", "generation": name})
+        assert (await socket.receive_json_from())["type"] == "error"
+    assert await socket.receive_nothing()
+    await socket.disconnect()
+
+
+async def test_what_is_not_acknowledged_waits_in_redis(
+    page: Client, engine: ScriptedEngine, person: User, model: HostedModel
+) -> None:
+    engine.script = (*(delta(str(number)) for number in range(600)), finished())
+    order = Order(user=person, kind=Generation.Kind.CHAT, model=model, messages=PROMPT)
+    generation = str((await sync_to_async(start_generation)(order)).pk)
+    socket = await connected(page)
+    await socket.send_json_to({"type": "follow", "generation": generation})
+    for seq in range(sockets.MAX_UNACKNOWLEDGED):
+        assert (await socket.receive_json_from(timeout=5))["seq"] == seq
+    assert await socket.receive_nothing()
+    await socket.send_json_to({"type": "ack", "generation": generation, "seq": 511})
+    assert (await events_of(socket))[-1]["seq"] == 601
+    await socket.disconnect()
+
+
+async def test_a_stream_that_is_gone_is_said_to_be_lost(
+    page: Client, person: User, model: HostedModel
+) -> None:
+    row = await Generation.objects.acreate(
+        user=person, kind="chat", model_name="demo", tenant="t", priority="interactive",
+        state="done",
+    )  # fmt: skip
+    socket = await connected(page)
+    await socket.send_json_to({"type": "follow", "generation": str(row.pk)})
+    message = await socket.receive_json_from(timeout=15)
+    assert message == {"type": "lost", "generation": str(row.pk)}
+    await socket.disconnect()
+
+
+async def test_hints_reach_ones_own_pages_only(
+    page: Client, strangers_page: Client, person: User
+) -> None:
+    mine, theirs = await connected(page), await connected(strangers_page)
+    conversation = await Conversation.objects.acreate(owner=person)
+    await sync_to_async(hint)(person_id=person.pk, conversation_id=conversation.pk)
+    message = await mine.receive_json_from(timeout=5)
+    assert message == {"type": "hint", "conversation": str(conversation.pk)}
+    assert await theirs.receive_nothing()
+    await mine.disconnect()
+    await theirs.disconnect()
+
+
+@pytest.mark.parametrize("message", ["{", '"follow"', '{"type": "dance"}', "[" * 20_000])
+async def test_nonsense_is_answered_and_survived(page: Client, message: str) -> None:
+    socket = await connected(page)
+    await socket.send_to(text_data=message)
+    assert json.loads(await socket.receive_from())["type"] == "error"
+    await socket.disconnect()
+
+
+async def test_another_sites_page_is_refused(page: Client) -> None:
+    is_connected, _ = await socket_of(page, origin=b"https://evil.example").connect()
+    assert not is_connected
+
+
+async def test_nobody_in_particular_is_told_to_sign_in(transactional_db: None) -> None:
+    socket = socket_of(None)
+    await socket.connect()
+    assert await socket.receive_output() == {
+        "type": "websocket.close",
+        "code": sockets.SIGNED_OUT,
+    }
+
+
+@pytest.mark.parametrize("how", ["sign out", "deactivate"])
+async def test_it_closes_when_the_person_may_not_stay(
+    page: Client, person: User, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "CHECK_SECONDS", 0.05)
+    socket = await connected(page)
+    if how == "sign out":
+        await sync_to_async(page.logout)()
+    else:
+        await User.objects.filter(pk=person.pk).aupdate(is_active=False)
+    closed = await socket.receive_output(timeout=5)
+    assert (closed["type"], closed["code"]) == ("websocket.close", sockets.SIGNED_OUT)
+
+
+def test_every_event_can_be_sent() -> None:
+    call = wire.ToolCallPart(index=0, call_id="c", name="f")
+    event = delta("{}", wire.Channel.TOOL_CALL, tool_call=call)
+    message = sockets.event_message("g", 3, event)
+    assert json.loads(json.dumps(message)) == {
+        "type": "event",
+        "generation": "g",
+        "seq": 3,
+        "event": {
+            "type": "Delta", "channel": "tool_call", "text": "{}", "token_ids": [1],
+            "tool_call": {"index": 0, "call_id": "c", "name": "f"},
+        },
+    }  # fmt: skip
