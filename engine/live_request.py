@@ -61,7 +61,12 @@ class LiveRequest:
         self._started_at = now
         if self.delivery.attempt > 1:
             return wire.Resumed(at_tokens=len(self.delivery.delivered_token_ids))
-        return wire.Started(cached_tokens=0)
+        return wire.Started(cached_tokens=self.answer.cached_tokens)
+
+    def note_cached(self, num_tokens: int) -> None:
+        """So much of the prompt was not computed again. A later restart does not change it."""
+        if not self.has_started:
+            self.answer.cached_tokens = min(num_tokens, len(self.delivery.work.prompt_token_ids))
 
     def prefilled(self, done_tokens: int) -> wire.Event:
         total = len(self.sequence.token_ids)
@@ -98,7 +103,7 @@ class LiveRequest:
             tenant=work.tenant,
             state=sequence.status.value,
             prompt_tokens=len(work.prompt_token_ids),
-            cached_tokens=0,
+            cached_tokens=self.answer.cached_tokens,
             computed_tokens=sequence.computed_tokens,
             output_tokens=sequence.num_output_tokens,
             age_seconds=max(0.0, now - work.accepted_at),

@@ -82,18 +82,30 @@ class PrefixCache:
         self._share_after: dict[str, int | None] = {}
         self._fetching: dict[str, RestorePlan] = {}
         self._fetched: list[str] = []
+        self._fetched_tokens: dict[str, int] = {}
         for row in rows:
             self._add_row(row)
 
     # --- looking up
 
-    def plan(self, query: Query, *, prefill_tokens_per_second: float | None = None) -> RestorePlan:
-        """What to restore. With a prefill speed, a part on disk that loads slower is left out."""
+    def plan(
+        self, query: Query, *, prefill_seconds: Callable[[int], float] | None = None
+    ) -> RestorePlan:
+        """What to restore. What is on disk is left out where computing it takes less time:
+        `prefill_seconds` says how long a number of tokens takes."""
         plan = plan_restore(query, self._nodes, may_use=lambda node: self._may_use(node, query))
-        if plan.from_disk and not self._is_worth_loading(query, plan, prefill_tokens_per_second):
-            in_memory = self._plan_in_memory(query)
+        if not plan.from_disk:
+            return plan
+        in_memory = self.plan_in_memory(query)
+        gained_tokens = plan.num_tokens - in_memory.num_tokens
+        if prefill_seconds and self._load_seconds(plan) > prefill_seconds(gained_tokens):
             return dataclasses.replace(in_memory, miss=Miss.SLOWER)
         return plan
+
+    def plan_in_memory(self, query: Query) -> RestorePlan:
+        return plan_restore(
+            query, self._nodes, may_use=lambda node: self._may_use(node, query), memory_only=True
+        )
 
     def payloads(self, plan: RestorePlan) -> tuple[list[tuple[Any, int]], Any | None]:
         """Slices with the tokens to use of each, and the boundary. All must be in memory."""
@@ -101,8 +113,9 @@ class PrefixCache:
         boundary = self.memory.get(plan.boundary) if plan.boundary else None
         return slices, boundary
 
-    def used(self, query: Query, plan: RestorePlan, *, disk_tokens: int = 0) -> None:
+    def used(self, query: Query, plan: RestorePlan, *, request_id: str = "") -> None:
         """A row was restored by this plan: count it and keep what it used young."""
+        disk_tokens = min(self._fetched_tokens.pop(request_id, 0), plan.num_tokens)
         records = [record for record, _ in plan.slices]
         if plan.boundary is not None:
             records.append(plan.boundary)
@@ -123,6 +136,7 @@ class PrefixCache:
         self._io.restore(request_id, wanted, deadline_at=deadline_at)
 
     def forget_fetch(self, request_id: str) -> None:
+        self._fetched_tokens.pop(request_id, None)
         if self._fetching.pop(request_id, None) is not None and self._io is not None:
             self._io.cancel(request_id)
 
@@ -219,19 +233,9 @@ class PrefixCache:
         is_shared = share_after is not None and len(node.owners) >= share_after
         return query.tenant in node.owners or node.is_published or is_shared
 
-    def _plan_in_memory(self, query: Query) -> RestorePlan:
-        return plan_restore(
-            query, self._nodes, may_use=lambda node: self._may_use(node, query), memory_only=True
-        )
-
-    def _is_worth_loading(self, query: Query, plan: RestorePlan, speed: float | None) -> bool:
-        if self._io is None:
-            return False
-        if speed is None:
-            return True
-        gained = plan.num_tokens - self._plan_in_memory(query).num_tokens
+    def _load_seconds(self, plan: RestorePlan) -> float:
         num_bytes = sum(self._file_bytes(record) for record in plan.from_disk)
-        return self.costs.load_seconds(num_bytes, len(plan.from_disk)) <= gained / speed
+        return self.costs.load_seconds(num_bytes, len(plan.from_disk))
 
     def _file_bytes(self, record: RecordKey) -> int:
         node = self._nodes.get(record.block)
@@ -303,11 +307,17 @@ class PrefixCache:
         self.statistics.restored_bytes += result.num_bytes
         self.statistics.num_late_restores += len(result.arrays) < len(plan.from_disk)
         for record, arrays in zip(plan.from_disk, result.arrays, strict=False):
-            node = self._nodes.get(record.block)
-            if node is not None and record.kind not in node.in_memory:
-                node.in_memory.add(record.kind)
-                self._put(node, record.kind, self._revive(arrays))
+            self._promote(record, arrays)
         self._fetched.append(result.request_id)
+        self._fetched_tokens[result.request_id] = sum(
+            num_tokens for record, num_tokens in plan.slices if record in plan.from_disk
+        )
+
+    def _promote(self, record: RecordKey, arrays: Sequence[ArrayBytes]) -> None:
+        node = self._nodes.get(record.block)
+        if node is not None and record.kind not in node.in_memory:
+            node.in_memory.add(record.kind)
+            self._put(node, record.kind, self._revive(arrays))
 
     def _add_row(self, row: Row) -> None:
         node = self._nodes.obtain(

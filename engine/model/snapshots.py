@@ -3,7 +3,7 @@
     SLICE     keys and values of a block's own tokens, for layers that can be cut: KVCache
     BOUNDARY  all that a layer holds at one position: RotatingKVCache, ArraysCache
 
-Contents are flat lists of evaluated arrays with buffers of their own, in the order of the layers;
+Contents are flat lists of arrays with buffers of their own, in the order of the layers;
 composite layers (CacheList) are taken apart. Rows are single and unpadded. Owner: the model thread.
 """
 
@@ -53,8 +53,8 @@ def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
 
 
 def payload(content: list[mx.array]) -> Payload:
-    """An evaluated content with its size."""
-    mx.eval(content)
+    """A content with its size; its evaluation has begun."""
+    mx.async_eval(content)  # type: ignore[no-untyped-call]
     return Payload(content, sum(array.nbytes for array in content))
 
 
@@ -63,13 +63,12 @@ def restore(
     slices: Sequence[tuple[list[mx.array], int]],
     boundary: list[mx.array] | None,
 ) -> None:
-    """Fill an empty row. `slices` in order, each with the number of its tokens to use."""
+    """Fill an empty row, lazily. `slices` in order, each with the number of its tokens to use."""
     _restore_slices(list(_leaves(row, KVCache)), slices)
     if boundary is not None:
         parts = iter(boundary)
         for leaf in _leaves(row, RotatingKVCache, ArraysCache):
             _assemble(leaf, parts)
-    mx.eval([leaf.state for leaf in _leaves(row)])
 
 
 def dump(content: Sequence[mx.array]) -> list[ArrayBytes]:
@@ -77,7 +76,7 @@ def dump(content: Sequence[mx.array]) -> list[ArrayBytes]:
     carriers = [array.view(_CARRIERS.get(array.dtype, array.dtype)) for array in content]
     mx.eval(carriers)
     return [
-        ArrayBytes(str(array.dtype), tuple(array.shape), memoryview(carrier))
+        ArrayBytes(str(array.dtype), tuple(array.shape), memoryview(carrier))  # type: ignore[arg-type]
         for array, carrier in zip(content, carriers, strict=True)
     ]
 
@@ -121,10 +120,12 @@ def _dismantle(leaf: Any) -> list[mx.array]:
 
 def _assemble(leaf: Any, parts: Iterator[mx.array]) -> None:
     if isinstance(leaf, RotatingKVCache):
-        counters, keys, values = next(parts), next(parts), next(parts)
-        leaf.state = (keys + 0, values + 0, *(int(one.item()) for one in counters))
+        counters: Any = next(parts).tolist()
+        keys, values = next(parts), next(parts)
+        leaf.state = (keys + 0, values + 0, *counters)
         return
-    held = [next(parts) for _ in range(int(next(parts).item()))]
+    count: Any = next(parts).item()
+    held = [next(parts) for _ in range(count)]
     leaf.state = ([array if array.size else None for array in held], None, None)
 
 
