@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that every `with` block ends
     machine = describe_machine()  # before the benchmark itself is the load
     try:
-        report = _find_benchmark(command.bench)(command.options)
+        report = find_benchmark(command.bench)(command.options)
     except BenchmarkFailed as failure:
         print(f"\n{command.bench} cannot be counted: {failure}", file=sys.stderr)
         return 1
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _find_benchmark(name: str) -> Callable[[Options], Report]:
+def find_benchmark(name: str) -> Callable[[Options], Report]:
     run: Callable[[Options], Report] = importlib.import_module(f"tests.bench.{name}").run
     return run
 

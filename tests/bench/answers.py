@@ -110,7 +110,8 @@ def text_of(frame: dict[str, Any]) -> str:
 
 
 def _finish_reason(frame: dict[str, Any]) -> str | None:
-    return (frame.get("choices") or [{}])[0].get("finish_reason")
+    reason: str | None = (frame.get("choices") or [{}])[0].get("finish_reason")
+    return reason
 
 
 def _error_of(frame: dict[str, Any]) -> str:

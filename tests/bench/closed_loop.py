@@ -18,7 +18,7 @@ class NewTokens(NamedTuple):
     """What one step brought one request."""
 
     key: int
-    count: int
+    num_tokens: int
     is_last: bool
 
 
@@ -64,7 +64,7 @@ class ClosedLoop:
         self._token_times[key] = []
 
     def _note(self, new: NewTokens) -> None:
-        self._token_times[new.key] += [time.perf_counter()] * new.count
+        self._token_times[new.key] += [time.perf_counter()] * new.num_tokens
         if new.is_last:
             self._submit_next(self._stream_of.pop(new.key))
 

@@ -5,6 +5,7 @@ It does not know what the processes do.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -96,15 +97,22 @@ class Child:
 class JobChild(Child):
     """A process that reads one job a line and answers with one line, both JSON."""
 
-    def do(self, job: dict[str, Any]) -> dict[str, Any]:
+    def do(self, job: dict[str, Any]) -> Any:
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(job) + "\n")
-        self.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
+            self.process.stdin.write(json.dumps(job) + "\n")
+            self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
             raise StartFailed(f"{' '.join(self._command)}\n{self._log_tail()}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return json.loads(line)
+
+    def stop(self) -> None:
+        super().stop()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
 
     def _start(self) -> subprocess.Popen[str]:
         with self._log.open("w") as log:
