@@ -15,7 +15,7 @@ from engine.core.answer import TextStream
 from engine.core.delivery import Delivery
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
-from engine.core.sequence import Sequence
+from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step
 from engine.live_request import LiveRequest
 from engine.metrics import Vitals
@@ -163,6 +163,11 @@ class ModelHandle:
         """As cancel, but another engine has the request now: nothing is said."""
         self._forget(request_id)
 
+    def persist(self) -> None:
+        """Once a turn, also when idle: hand ended turns to the disk's writer."""
+        if self._reuse is not None:
+            self._reuse.persist()
+
     def turn(self, *, others_decode: bool = False) -> Events:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue()
@@ -188,7 +193,6 @@ class ModelHandle:
         """Copy rows that the step is about to take away, and prompts that it completes."""
         if self._reuse is None:
             return
-        self._reuse.persist()
         for row_id in step.leaves:
             if (live := self._departing.pop(row_id, None) or self._find_live(row_id)) is not None:
                 self._reuse.keep_row(live)
@@ -288,8 +292,8 @@ class ModelHandle:
             return None
         if self._restoring.pop(request_id, None) is None:
             self.scheduler.finish(live.sequence)
-            if live.sequence.row_id is not None:
-                self._departing[live.sequence.row_id] = live
         if self._reuse is not None:
             self._reuse.forget(live)
+            if live.sequence.row_id is not None and not live.is_kept:
+                self._departing[live.sequence.row_id] = live
         return live

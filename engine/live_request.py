@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from engine import wire
 from engine.core.answer import Answer, TextStream
+from engine.core.blocks import Chain
 from engine.core.delivery import Delivery
 from engine.core.sequence import Sequence
 from engine.core.step import Drawn
@@ -34,6 +35,8 @@ class LiveRequest:
             end_token_ids=end_token_ids,
             delivered_token_ids=delivery.delivered_token_ids,
         )
+        self.chain: Chain | None = None  # its tokens as the prefix cache names them
+        self.is_kept = False  # what its row computed has been copied for the last time
         self._load_seconds = load_seconds
         self._started_at: float | None = None
         self._first_token_at: float | None = None

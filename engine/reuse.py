@@ -18,7 +18,6 @@ from typing import Any, Protocol
 from engine.cache.plan import Needs, Query, RestorePlan
 from engine.cache.prefix import Capture, Captured, Payload, PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
-from engine.core.sequence import Sequence
 from engine.live_request import LiveRequest
 
 RESTORE_DEADLINE_SECONDS = 5.0
@@ -59,7 +58,6 @@ class PrefixReuse:
         self._root = root
         self._needs = needs
         self._clock = clock
-        self._chains: dict[str, Chain] = {}
         self._ended: list[Query] = []
         self._persistable: list[Query] = []
 
@@ -69,9 +67,7 @@ class PrefixReuse:
         plan = self._cache.plan(query, prefill_seconds=prefill_seconds)
         if not plan.from_disk:
             return False
-        deadline = self._clock() + min(
-            RESTORE_DEADLINE_SECONDS, prefill_seconds(plan.num_tokens)
-        )
+        deadline = self._clock() + min(RESTORE_DEADLINE_SECONDS, prefill_seconds(plan.num_tokens))
         self._cache.fetch(live.request_id, plan, deadline_at=deadline)
         return True
 
@@ -87,9 +83,7 @@ class PrefixReuse:
         if plan.is_cold:
             return
         slices, boundary = self._cache.payloads(plan)
-        self._rows.restore_row(
-            sequence.row_id, slices, boundary, num_tokens=plan.num_tokens
-        )
+        self._rows.restore_row(sequence.row_id, slices, boundary, num_tokens=plan.num_tokens)
         sequence.computed_tokens = plan.num_tokens
 
     def keep_boundary(self, live: LiveRequest, position: int) -> None:
@@ -104,16 +98,16 @@ class PrefixReuse:
 
     def keep_row(self, live: LiveRequest) -> None:
         """The row is about to leave: the answer, or as much of the prompt as was computed."""
+        live.is_kept = True
         query = self._keep(live, None)
         if query is not None:
             self._ended.append(query)
 
     def forget(self, live: LiveRequest) -> None:
-        self._chains.pop(live.request_id, None)
         self._cache.forget_fetch(live.request_id)
 
     def persist(self) -> None:
-        """Once a turn."""
+        """Once a turn: what was kept in the turn before is computed by now."""
         for query in self._persistable:
             self._cache.persist(query)
         self._persistable, self._ended = self._ended, []
@@ -145,17 +139,17 @@ class PrefixReuse:
     def _query(self, live: LiveRequest, num_tokens: int) -> Query:
         return Query(
             model=self._model,
-            chain=self._chain(live.request_id, live.sequence),
+            chain=self._chain(live),
             num_tokens=num_tokens,
             tenant=tenant_name(live.delivery.work.tenant),
             needs=self._needs,
         )
 
-    def _chain(self, request_id: str, sequence: Sequence) -> Chain:
-        chain = self._chains.setdefault(request_id, Chain(self._root, b""))
-        if len(chain) < len(sequence.token_ids):
-            chain.extend(token_bytes(sequence.token_ids[len(chain) :]))
-        return chain
+    def _chain(self, live: LiveRequest) -> Chain:
+        live.chain = live.chain or Chain(self._root)
+        if len(live.chain) < len(live.sequence.token_ids):
+            live.chain.extend(token_bytes(live.sequence.token_ids[len(live.chain) :]))
+        return live.chain
 
     def _boundaries(self, query: Query, plan: RestorePlan) -> tuple[int, ...]:
         """Where a windowed or recurrent model's row is worth copying on its way.

@@ -60,7 +60,7 @@ class Chain:
     Invariant: `blocks` are all full blocks of `tokens`, in order.
     """
 
-    def __init__(self, root: bytes, tokens: bytes) -> None:
+    def __init__(self, root: bytes, tokens: bytes = b"") -> None:
         self.root = root
         self.tokens = b""
         self.blocks: list[Span] = []
