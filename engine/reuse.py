@@ -86,20 +86,24 @@ class PrefixReuse:
         self._rows.restore_row(sequence.row_id, slices, boundary, num_tokens=plan.num_tokens)
         sequence.computed_tokens = plan.num_tokens
 
-    def keep_boundary(self, live: LiveRequest, position: int) -> None:
+    def keep_boundary(self, live: LiveRequest) -> None:
         """The row stands at one of its boundaries."""
-        self._keep(live, position)
+        self._keep(live)
 
     def keep_prompt(self, live: LiveRequest) -> None:
-        """All slices of the prompt are computed; the batch call takes its last token."""
-        computed = live.sequence.computed_tokens
-        is_cut_anywhere = not self._needs.has_boundaries
-        self._keep(live, computed - computed % BLOCK_TOKENS if is_cut_anywhere else computed)
+        """All slices of the prompt are computed; the batch call takes its last token.
+
+        Its tail is only worth a copy where a restore cannot begin inside a block: the answer's
+        tail will hold it too.
+        """
+        query = self._keep(live, whole_blocks_only=not self._needs.has_boundaries)
+        if query is not None and self._needs.has_boundaries:
+            self._ended.append(query)
 
     def keep_row(self, live: LiveRequest) -> None:
         """The row is about to leave: the answer, or as much of the prompt as was computed."""
         live.is_kept = True
-        query = self._keep(live, None)
+        query = self._keep(live)
         if query is not None:
             self._ended.append(query)
 
@@ -114,14 +118,16 @@ class PrefixReuse:
 
     # --- inside
 
-    def _keep(self, live: LiveRequest, num_tokens: int | None) -> Query | None:
-        """Copy what nobody has stored of a row's first `num_tokens`, None: of all that it holds."""
+    def _keep(self, live: LiveRequest, *, whole_blocks_only: bool = False) -> Query | None:
+        """Copy what nobody has stored of what the row holds."""
         row_id = live.sequence.row_id
         found = self._rows.find_row(row_id) if row_id is not None else None
         if found is None:
             return None
         row, held_tokens = found
-        stop = min(held_tokens if num_tokens is None else num_tokens, len(live.sequence.token_ids))
+        stop = min(held_tokens, len(live.sequence.token_ids))
+        if whole_blocks_only:
+            stop -= stop % BLOCK_TOKENS
         query = self._query(live, stop)
         at_end = frozenset([stop] if stop == held_tokens else [])
         wanted = self._cache.missing(query, boundaries=at_end)

@@ -20,10 +20,14 @@ _SIMILAR_FACTOR = 2
 def plan_slices(
     prompts: list[Sequence], *, cost: CostModel, pace: Pace, seconds: float, now: float
 ) -> tuple[Slice, ...]:
-    """At least one slice, and as many as fit into `seconds`. Advances the sequences."""
+    """At least one slice, and as many as fit into `seconds`. Advances the sequences.
+
+    A row that reaches a boundary rests until the next turn: its caches are copied in between.
+    """
     slices: list[Slice] = []
     left = seconds
-    while pending := [one for one in prompts if one.slice_tokens_left > 0]:
+    resting: set[str] = set()
+    while pending := [one for one in prompts if _may_go_on(one, resting)]:
         pending.sort(key=lambda one: _urgency(one, cost, now))
         width = _width(pending[0], cost=cost, pace=pace, seconds=left)
         if slices and width < min(pace.least_slice_tokens, _tokens_to_stop(pending[0])):
@@ -31,10 +35,16 @@ def plan_slices(
         width = max(width, min(pace.least_slice_tokens, _tokens_to_stop(pending[0])))
         rows = _rectangle(pending, width, cost=cost, seconds=left)
         slices.append(_cut(rows, width))
+        if slices[-1].ends_at_boundary:
+            resting.add(rows[0].request_id)
         left -= cost.predict(slices[-1].num_tokens, slices[-1].mean_context)
         if left <= 0:
             break
     return tuple(slices)
+
+
+def _may_go_on(sequence: Sequence, resting: set[str]) -> bool:
+    return sequence.slice_tokens_left > 0 and sequence.request_id not in resting
 
 
 def _urgency(sequence: Sequence, cost: CostModel, now: float) -> float:
