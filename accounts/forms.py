@@ -74,6 +74,7 @@ class PasswordForm(PasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["new_password1"].help_text = PASSWORD_HELP
+        self.fields["new_password2"].help_text = ""
 
 
 class NewKeyForm(forms.Form):

@@ -16,7 +16,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 
-class LowercaseEmailField(models.EmailField):
+class LowercaseEmailField(models.EmailField):  # type: ignore[type-arg]
     """Stores and looks up in lower case, so that `unique` means unique whatever the case typed."""
 
     def to_python(self, value: Any) -> Any:

@@ -116,12 +116,13 @@ class LiveRequest:
         accepted_at = self.delivery.work.accepted_at
         started_at = self._started_at if self._started_at is not None else accepted_at
         first = self._first_token_at
-        is_whole = first is not None and not self.delivery.delivered_token_ids
+        is_whole = self.delivery.attempt == 1
+        queued = started_at - accepted_at - self._load_seconds if is_whole else 0.0
         return wire.Timings(
-            queued_seconds=max(0.0, started_at - accepted_at - self._load_seconds),
+            queued_seconds=max(0.0, queued),
             load_seconds=self._load_seconds,
             prefill_seconds=max(0.0, first - started_at) if first is not None else 0.0,
-            # The first token of a resumed answer came from another engine, at a time unknown here.
+            # When a resumed answer began, and its first token came, is unknown here.
             ttft_seconds=max(0.0, first - accepted_at) if first and is_whole else None,
             decode_seconds=max(0.0, (self._last_token_at or 0.0) - first) if first else 0.0,
         )

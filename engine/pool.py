@@ -29,7 +29,7 @@ class _Loading:
     name: str
     progress: Iterator[float | ModelHandle]
     started_at: float
-    shown: float = -1.0
+    shown: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,7 +90,6 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 # -- Applications -------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "daphne",
     "unfold.apps.BasicAppConfig",  # before the admin, whose templates it replaces
     "hosting.apps.HearthAdminConfig",
     "django.contrib.auth",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import gc
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 
 from engine import wire
@@ -33,6 +35,7 @@ class FakeTransport:
     def __init__(self) -> None:
         self.inbox: collections.deque[Received] = collections.deque()
         self.events: dict[str, list[wire.Event]] = collections.defaultdict(list)
+        self.ends: dict[str, wire.Event] = {}
         self.wanted: dict[str, int] = {}
 
     def send(self, *messages: Received) -> None:
@@ -48,7 +51,10 @@ class FakeTransport:
 
     def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
         for request_id, event in events:
+            assert request_id not in self.ends, "nothing follows the end"
             self.events[request_id].append(event)
+            if isinstance(event, wire.TERMINAL_EVENTS):
+                self.ends[request_id] = event
 
     def tokens(self, request_id: str) -> list[int]:
         deltas = (one for one in self.events[request_id] if isinstance(one, wire.Delta))
@@ -57,11 +63,6 @@ class FakeTransport:
     def text(self, request_id: str, channel: wire.Channel = wire.Channel.CONTENT) -> str:
         deltas = (one for one in self.events[request_id] if isinstance(one, wire.Delta))
         return "".join(delta.text for delta in deltas if delta.channel is channel)
-
-    def end(self, request_id: str) -> wire.Event | None:
-        ends = [one for one in self.events[request_id] if isinstance(one, wire.TERMINAL_EVENTS)]
-        assert len(ends) <= 1, "a request ends once"
-        return ends[0] if ends else None
 
 
 class FakeMemory:
@@ -82,12 +83,23 @@ FAKE_VOCAB = 97
 FAKE_END_TOKEN_ID = 0
 
 
-def fake_next_token(context: Sequence[int], seed: int) -> int:
+class FakeContext:
     """A model whose next token is a hash of its whole context."""
-    value = seed & 0xFFFFFFFF
-    for token_id in context:
-        value = (value * 1000003 ^ token_id) & 0xFFFFFFFF
-    return (value >> 7) % FAKE_VOCAB
+
+    def __init__(self, token_ids: Sequence[int], seed: int):
+        self.num_tokens = len(token_ids)
+        self._value = seed & 0xFFFFFFFF
+        for token_id in token_ids:
+            self._take(token_id)
+
+    def draw(self) -> int:
+        token_id = (self._value >> 7) % FAKE_VOCAB
+        self._take(token_id)
+        self.num_tokens += 1
+        return token_id
+
+    def _take(self, token_id: int) -> None:
+        self._value = (self._value * 1000003 ^ token_id) & 0xFFFFFFFF
 
 
 class FakeFailure(Exception):
@@ -98,19 +110,21 @@ class FakeRunner:
     """Runs steps one behind, as the device does, and checks that each step is allowed.
 
     It computes from nothing but what the steps bring: a token that was never computed or computed
-    twice changes every token after it. Rows whose prompt begins with `poison_token_id` make their
-    step raise.
+    twice changes every token after it. A row whose prompt begins with `poison_token_id` makes its
+    step raise once it has more than `poison_length` tokens.
     """
 
-    def __init__(self, clock: FakeClock, *, poison_token_id: int = -1):
+    def __init__(self, clock: FakeClock, *, poison_token_id: int = -1, poison_length: int = 0):
         self._clock = clock
         self._poison_token_id = poison_token_id
+        self._poison_length = poison_length
         self.num_steps = 0
         self.reset()
 
     def reset(self) -> None:
         self.prefilled: dict[int, list[int]] = {}
-        self.batch: dict[int, tuple[list[int], int]] = {}
+        self.batch: dict[int, FakeContext] = {}
+        self._poisoned: set[int] = set()
         self._before: Outcome | None = None
 
     def run(self, step: Step) -> Outcome | None:
@@ -132,7 +146,7 @@ class FakeRunner:
                 tokens = self.prefilled.setdefault(row_id, [])
                 assert len(tokens) == one.start_tokens, "slices come in order"
                 tokens.extend(token_ids)
-                self._check_poison(tokens)
+                self._check_poison(row_id, tokens[0], len(tokens))
         for join in step.joins:
             self._join(join)
         drawn = tuple(self._draw(row_id) for row_id in step.decodes)
@@ -143,17 +157,20 @@ class FakeRunner:
         known = [*join.prompt_token_ids, *join.output_token_ids]
         tokens = self.prefilled.pop(join.row_id, [])
         assert tokens == known[:-1], "a row joins when all but its last token is computed"
-        self._check_poison(known)
-        self.batch[join.row_id] = (known, join.sampling.seed)
+        self._check_poison(join.row_id, known[0], len(known))
+        self.batch[join.row_id] = FakeContext(known, join.sampling.seed)
 
     def _draw(self, row_id: int) -> Drawn:
-        tokens, seed = self.batch[row_id]
-        tokens.append(fake_next_token(tokens, seed))
-        return Drawn(row_id=row_id, token_id=tokens[-1])
-
-    def _check_poison(self, tokens: list[int]) -> None:
-        if tokens[0] == self._poison_token_id:
+        context = self.batch[row_id]
+        if row_id in self._poisoned and context.num_tokens > self._poison_length:
             raise FakeFailure
+        return Drawn(row_id=row_id, token_id=context.draw())
+
+    def _check_poison(self, row_id: int, first_token_id: int, num_tokens: int) -> None:
+        if first_token_id == self._poison_token_id:
+            self._poisoned.add(row_id)
+            if num_tokens > self._poison_length:
+                raise FakeFailure
 
 
 class FakeTextStream:
@@ -179,33 +196,46 @@ class FakeVoice:
 class FakeShelf:
     """Models that load in four portions. Paths tell what to do: `broken`, or a size in bytes."""
 
-    def __init__(self, clock: FakeClock, vitals: Vitals, *, poison_token_id: int = -1):
+    def __init__(
+        self,
+        clock: FakeClock,
+        vitals: Vitals,
+        *,
+        poison_token_id: int = -1,
+        poison_length: int = 0,
+    ):
         self._clock = clock
         self._vitals = vitals
         self._poison_token_id = poison_token_id
+        self._poison_length = poison_length
         self._ledger = TimeLedger()
         self.num_loads = 0
-        self.loaded_bytes = 0
-        self._in_use: list[int] = []
+        self._loaded: weakref.WeakSet[ModelHandle] = weakref.WeakSet()
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
         return int(spec.path) if spec.path.isdigit() else 1
 
     def active_bytes(self) -> int:
-        return self.loaded_bytes
+        """Of the handles that nobody has let go of."""
+        return sum(handle.weight_bytes for handle in self._loaded)
 
     def load(self, spec: wire.ModelSpec) -> Iterator[float | ModelHandle]:
         self.num_loads += 1
         yield from (0.0, 0.25, 0.5, 0.75)
         if spec.path == "broken":
             raise LoadFailed("the folder is broken")
-        self.loaded_bytes += self.weight_bytes(spec)
-        yield self.handle(spec)
+        handle = self._handle(spec)
+        self._loaded.add(handle)
+        yield handle
 
-    def handle(self, spec: wire.ModelSpec) -> ModelHandle:
+    def _handle(self, spec: wire.ModelSpec) -> ModelHandle:
         return ModelHandle(
             spec,
-            runner=FakeRunner(self._clock, poison_token_id=self._poison_token_id),
+            runner=FakeRunner(
+                self._clock,
+                poison_token_id=self._poison_token_id,
+                poison_length=self._poison_length,
+            ),
             voice=FakeVoice(),
             ledger=self._ledger,
             vitals=self._vitals,
@@ -215,7 +245,7 @@ class FakeShelf:
         )
 
     def give_memory_back(self) -> None:
-        self.loaded_bytes = 0
+        gc.collect()
 
 
 def make_work(

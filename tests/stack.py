@@ -26,8 +26,8 @@ import pytest
 from tests.environment import clear_settings
 
 ROOT = Path(__file__).resolve().parent.parent
-READY_SECONDS = 120.0
-RESTART_SECONDS = 60.0
+READY_SECONDS = 180.0
+RESTART_SECONDS = 90.0
 END_SECONDS = 10.0
 POLL_SECONDS = 0.1
 # How each process is known by its command line

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,10 +23,23 @@ TOP_LEVEL = {
 
 # Where a thread, a task or a request ends, with how many there are in the file.
 BROAD_EXCEPTS: dict[str, int] = {
+    "engine/handle.py": 2,  # a step, and one row of it: the request at fault ends
+    "engine/intake/doorman.py": 1,  # end of a request: refused
+    "engine/intake/model_folder.py": 1,  # tokenizers raises plain Exception
+    "engine/model/loader.py": 1,  # end of a load: mlx_lm raises whatever a broken folder provokes
+    "engine/transport/transport.py": 1,  # end of a thread: handed to the model thread
+    "hosting/actions/hints.py": 1,  # a lossy message: the layer raises whatever it raises
+    "hosting/actions/model_fetch.py": 1,  # end of a task: told in the model's row
+    "hosting/api/chat_completions.py": 1,  # end of a stream: told in its last line
+    "hosting/api/following.py": 1,  # end of a task: handed to whoever reads on
+    "hosting/engine_client/reader.py": 1,  # end of a task: its followers are told
+    "hosting/management/commands/consume_ledger.py": 1,  # one entry: it comes again
+    "hosting/sockets.py": 1,  # end of a task: told to the page
     "hosting/supervisor/supervisor.py": 1,  # end of a thread: handed to whoever awaits it
 }
 
 
+@functools.cache
 def tracked_files() -> list[str]:
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -41,6 +55,7 @@ def python_files() -> list[str]:
     return [name for name in tracked_files() if name.endswith(".py") and "/migrations/" not in name]
 
 
+@functools.cache
 def tree_of(name: str) -> ast.Module:
     return ast.parse((ROOT / name).read_text())
 

@@ -125,12 +125,11 @@ class Scheduler:
     def _take_row(self, sequence: Sequence) -> None:
         assert sequence.row_id is not None
         self._live.pop(sequence.row_id)
-        if sequence in self._prefilling:
-            self._prefilling.remove(sequence)
-            self._gone.append(sequence.row_id)
-        elif sequence in self._batch:
-            self._batch.remove(sequence)
-            self._gone.append(sequence.row_id)
+        for rows in (self._prefilling, self._batch):
+            if sequence in rows:
+                rows.remove(sequence)
+                if sequence.computed_tokens > 0:
+                    self._gone.append(sequence.row_id)
 
     def _is_turn_of_prompts(self, ready: list[Sequence], *, someone_decodes: bool) -> bool:
         if not someone_decodes:

@@ -69,9 +69,7 @@ def _draw_lessons(seed: str) -> list[Encoded]:
     return encode_lessons(_tokenizer, lessons, LENGTHS[-1])
 
 
-def batches(
-    tokenizer: Path, *, seed: int, workers: int, tokens_per_batch: int
-) -> Iterator[Batch]:
+def batches(tokenizer: Path, *, seed: int, workers: int, tokens_per_batch: int) -> Iterator[Batch]:
     """Yield batches for ever; the workers stay two tasks each ahead."""
     buckets = _Buckets(tokens_per_batch)
     context = multiprocessing.get_context("spawn")

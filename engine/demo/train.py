@@ -21,7 +21,7 @@ import mlx.optimizers as optim
 from mlx.utils import tree_flatten, tree_map
 from tokenizers import Tokenizer
 
-from engine.demo.feed import Batch, batches
+from engine.demo.feed import batches
 from engine.demo.shape import CONTEXT, VOCABULARY, build_model, save_configs
 from engine.demo.vocabulary import save_tokenizer, train_tokenizer
 
@@ -56,7 +56,9 @@ def train(plan: Plan, log: Callable[[str], None]) -> None:
     mx.random.seed(plan.seed)
     model = build_model()
     count = sum(array.size for _, array in tree_flatten(model.parameters()))
-    log(f"{count} parameters on {mx.default_device()}; tokenizer {time.monotonic() - started:.0f} s")
+    log(
+        f"{count} parameters on {mx.default_device()}; tokenizer {time.monotonic() - started:.0f} s"
+    )
     _run(model, plan, log)
     save_weights(model, plan.out / "model.safetensors")
     log(f"written to {plan.out} after {time.monotonic() - started:.0f} s")
@@ -66,9 +68,7 @@ def _prepare_tokenizer(plan: Plan) -> None:
     if plan.tokenizer is not None:
         tokenizer = Tokenizer.from_file(str(plan.tokenizer))
     else:
-        tokenizer = train_tokenizer(
-            size=VOCABULARY, lessons=plan.tokenizer_lessons, seed=plan.seed
-        )
+        tokenizer = train_tokenizer(size=VOCABULARY, lessons=plan.tokenizer_lessons, seed=plan.seed)
     save_tokenizer(tokenizer, plan.out, context=CONTEXT)
 
 

@@ -42,7 +42,7 @@ class Door:
 
     def check(self, generate: wire.Generate, spec: wire.ModelSpec) -> wire.Work:
         """Raises Refusal."""
-        folder = self._folder(spec)
+        folder = self.open_folder(spec)
         check_limits(generate)
         check_sampling(generate.sampling, vocabulary_size=folder.vocabulary_size)
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
@@ -65,7 +65,8 @@ class Door:
             starts_in_reasoning=starts_in_reasoning,
         )
 
-    def _folder(self, spec: wire.ModelSpec) -> ModelFolder:
+    def open_folder(self, spec: wire.ModelSpec) -> ModelFolder:
+        """What the model's folder says, read if need be. Raises Refusal."""
         try:
             return self._library.folder(spec.path)
         except FolderUnusable as error:

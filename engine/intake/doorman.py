@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -9,8 +10,9 @@ import time
 from engine import wire
 from engine.intake import refusal
 from engine.intake.door import Door
+from engine.intake.model_folder import MAX_FOLDERS
 from engine.intake.refusal import Refusal, invalid
-from engine.transport import Entry, IntakeQueue, RedisAway
+from engine.transport import Entry, IntakeQueue, Outage, RedisAway
 
 MAX_TRIES = 2  # an entry that ended its intake so often is refused unseen
 PLACES_SECONDS = 1.0
@@ -28,11 +30,13 @@ class Doorman:
 
     def run(self, closing: threading.Event) -> None:
         """Until `closing` is set; Redis may be away meanwhile."""
+        outage = Outage()
         while not closing.is_set():
             try:
                 self._turn(closing)
+                outage.end()
             except RedisAway as error:
-                logger.warning("Redis is away: %s", error)
+                outage.note(error)
                 closing.wait(RETRY_SECONDS)
 
     def _turn(self, closing: threading.Event) -> None:
@@ -42,6 +46,8 @@ class Doorman:
             if closing.is_set():
                 return
         self._refresh_places()
+        if self._learn_models():
+            self._warm_up()
 
     def _refresh_places(self) -> None:
         if time.monotonic() >= self._next_places:
@@ -76,12 +82,24 @@ class Doorman:
                 limit = spec.max_queue_per_tenant
                 raise refusal.queue_full(wire.Code.TENANT_QUEUE_FULL, admission.num_waiting, limit)
 
-    def _spec(self, name: str) -> wire.ModelSpec:
+    def _learn_models(self) -> bool:
+        """Whether they have changed."""
         line = self._queue.models_line()
         # Redis may have lost it; the web side publishes it again soon.
-        if line is not None and line != self._models_line:
-            self._models_line = line
-            self._models = {spec.name: spec for spec in wire.decode(line).models}
+        if line is None or line == self._models_line:
+            return False
+        self._models_line = line
+        self._models = {spec.name: spec for spec in wire.decode(line).models}
+        return True
+
+    def _warm_up(self) -> None:
+        """Read the models' folders now, so that the first request need not wait for it."""
+        for spec in list(self._models.values())[:MAX_FOLDERS]:
+            with contextlib.suppress(Refusal):
+                self._door.open_folder(spec)
+
+    def _spec(self, name: str) -> wire.ModelSpec:
+        self._learn_models()
         if name not in self._models:
             raise refusal.model_not_found(name)
         return self._models[name]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from engine import wire
 from engine.intake.refusal import invalid
 
@@ -71,7 +69,10 @@ def _check_stop(stop: object) -> None:
 def _check_logit_bias(logit_bias: object, vocabulary_size: int) -> None:
     if not isinstance(logit_bias, tuple) or len(logit_bias) > MAX_LOGIT_BIASES:
         raise invalid("logit_bias", f"logit_bias may have {MAX_LOGIT_BIASES} entries.")
-    for token_id, bias in logit_bias:
+    for pair in logit_bias:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise invalid("logit_bias", "logit_bias must map token ids to numbers.")
+        token_id, bias = pair
         if not _is_whole(token_id) or not 0 <= token_id < vocabulary_size:
             raise invalid(
                 "logit_bias",
@@ -86,8 +87,9 @@ def _check_number(
 ) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise invalid(param, f"{param} must be a number, not {_kind(value)}.")
-    is_low = value <= least if is_above_least else value < least
-    if not math.isfinite(value) or is_low or value > most:
+    # Comparisons that a NaN fails and that integers of any size survive.
+    is_high_enough = value > least if is_above_least else value >= least
+    if not (is_high_enough and value <= most):
         relation = "above" if is_above_least else "at least"
         raise invalid(
             param,

@@ -102,9 +102,9 @@ def _join(pieces: Any) -> str:
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """Without the two operators by which a short template makes a giant value."""
+    """With caps on the operators by which a short template makes a giant value."""
 
-    intercepted_binops = frozenset({"*", "**"})
+    intercepted_binops = frozenset({"+", "*", "**"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if isinstance(left, int) and isinstance(right, int):
@@ -112,6 +112,9 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             size = bits * right if operator == "**" else bits + right.bit_length()
             if size > MAX_NUMBER_BITS:
                 raise SecurityError("a number in the chat template is too large")
+        elif operator == "+" and isinstance(left, str) and isinstance(right, str):
+            if len(left) + len(right) > MAX_OUTPUT_CHARACTERS:
+                raise SecurityError("a text in the chat template is too long")
         elif operator == "*":
             for sequence, times in ((left, right), (right, left)):
                 is_repetition = isinstance(times, int) and hasattr(sequence, "__len__")

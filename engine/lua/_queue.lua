@@ -10,7 +10,7 @@
 local CLASSES = { 'interactive', 'api', 'batch' }
 local PATIENCE_MS = { api = 15000, batch = 60000 }
 local OVERDUE_SHARE = 4 -- while a lower class is overdue, it gets every fourth pick
-local MAX_PLACED = 500 -- places further back are not worked out
+local MAX_PLACED = 200 -- places further back are not worked out: Redis must not stall
 
 local function front_key(model) return 'hearth:front:' .. model end
 local function suspects_key(model) return 'hearth:suspects:' .. model end
@@ -157,6 +157,19 @@ local function places(model)
   end
   for _, class in ipairs(CLASSES) do place_class(model, class, ids) end
   return ids
+end
+
+-- About the place of a request that has just joined, as if all cost the same.
+local function estimated_place(model, class, tenant, id)
+  local place = redis.call('ZCARD', front_key(model)) + redis.call('ZCARD', suspects_key(model))
+  local own_place = redis.call('ZRANK', line_key(model, class, tenant), id) + 1
+  for _, one in ipairs(CLASSES) do
+    for _, other in ipairs(redis.call('ZRANGE', ring_key(model, one), 0, -1)) do
+      local length = redis.call('ZCARD', line_key(model, one, other))
+      place = place + (one == class and math.min(length, own_place) or length)
+    end
+    if one == class then return place end
+  end
 end
 
 -- A running mean of the time between two takings while others wait.

@@ -25,10 +25,6 @@ redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', 
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
 append_event(id, accepted)
 push(model, class, tenant, id)
-if num_waiting > 0 then
-  for position, waiting in ipairs(places(model)) do
-    if waiting == id then tell_place(model, id, position) end
-  end
-end
+if num_waiting > 0 then tell_place(model, id, estimated_place(model, class, tenant, id)) end
 finish_entry()
 return { 'admitted', num_waiting }

@@ -1,4 +1,4 @@
--- All that waits, in order of service: {id, model, tenant, place, milliseconds waited} each.
+-- What waits, in order of service, as far as it is placed: {id, model, tenant, place, milliseconds waited} each.
 local now = now_ms()
 local waiting = {}
 for _, model in ipairs(redis.call('SMEMBERS', 'hearth:queues')) do

@@ -20,6 +20,8 @@ _PROMPTS = ((11, 7, 5, 13, 17, 19, 23, 29, 31, 37, 41), (43, 9, 11, 5, 8))
 _NUM_STEPS = 3
 # In units of the logits' own spread: rounding stays far below, ignored padding far above.
 _TOLERANCES = {mx.float32: 1e-2, mx.float16: 0.1, mx.bfloat16: 0.25}
+# What a family's code raises that does not bear batches.
+_NO_BATCH_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RuntimeError)
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +33,7 @@ def may_batch(model: Any) -> bool:
     alone = [_logits(model, (prompt,)) for prompt in _PROMPTS]
     try:
         together = _logits(model, _PROMPTS)
-    # The family's code does not bear batches: any error says so.
-    except Exception as error:
+    except _NO_BATCH_ERRORS as error:
         logger.warning("model cannot be batched", extra={"error": repr(error)})
         return False
     tolerance = _TOLERANCES.get(alone[0].dtype, 0.25)

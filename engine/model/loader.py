@@ -148,10 +148,17 @@ def _header_hash(file: Path) -> str:
 
 def _tensor_bytes(file: Path) -> int:
     try:
-        with file.open("rb") as stream:
-            (size,) = struct.unpack("<Q", stream.read(8))
-            header = json.loads(stream.read(size))
-    except (OSError, ValueError, struct.error) as error:
+        header = _read_header(file)
+        tensors = [entry for name, entry in header.items() if name != "__metadata__"]
+        return sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in tensors)
+    except (OSError, ValueError, LookupError, TypeError, struct.error) as error:
         raise LoadFailed(f"{file.name} is no safetensors file: {error}") from error
-    tensors = (entry for name, entry in header.items() if name != "__metadata__")
-    return sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in tensors)
+
+
+def _read_header(file: Path) -> dict[str, Any]:
+    with file.open("rb") as stream:
+        (size,) = struct.unpack("<Q", stream.read(8))
+        if size > file.stat().st_size:
+            raise ValueError("its header is longer than the file")
+        header: dict[str, Any] = json.loads(stream.read(size))
+        return header

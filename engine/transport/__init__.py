@@ -3,8 +3,8 @@
 The only package of engine/ that imports redis. It does not know what a request asks for.
 """
 
-from engine.transport.connection import RedisAway
+from engine.transport.connection import Outage, RedisAway
 from engine.transport.intake_queue import Entry, IntakeQueue
 from engine.transport.transport import Transport
 
-__all__ = ["Entry", "IntakeQueue", "RedisAway", "Transport"]
+__all__ = ["Entry", "IntakeQueue", "Outage", "RedisAway", "Transport"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import redis
@@ -18,6 +19,24 @@ Connection = Any
 
 
 RedisAway = redis.RedisError
+logger = logging.getLogger(__name__)
+
+
+class Outage:
+    """Says once that Redis is away, and once that it is back. For one thread."""
+
+    def __init__(self) -> None:
+        self._is_on = False
+
+    def note(self, error: RedisAway) -> None:
+        if not self._is_on:
+            logger.warning("Redis is away: %s", error)
+        self._is_on = True
+
+    def end(self) -> None:
+        if self._is_on:
+            logger.warning("Redis is back")
+        self._is_on = False
 
 
 def connect(url: str, *, is_blocking: bool = False) -> Connection:
@@ -32,8 +51,6 @@ def connect(url: str, *, is_blocking: bool = False) -> Connection:
         socket_connect_timeout=CONNECT_SECONDS,
         socket_timeout=None if is_blocking else ANSWER_SECONDS,
         retry=Retry(NoBackoff(), 0),
-        # Half a surrogate pair, which JSON can spell, must reach intake to be refused there.
-        encoding_errors="surrogatepass",
     )
 
 

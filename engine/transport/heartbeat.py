@@ -11,10 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
-import redis
-
 from engine import wire
-from engine.transport.connection import connect
+from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
 
 BEAT_SECONDS = 1.0
@@ -49,11 +47,13 @@ class Heartbeat:
         self._calm_since = time.time()
 
     def run(self) -> None:
+        outage = Outage()
         while not self._closing.wait(BEAT_SECONDS):
             try:
                 self._turn()
-            except redis.RedisError as error:
-                logger.warning("no heartbeat, Redis is away: %s", error)
+                outage.end()
+            except RedisAway as error:
+                outage.note(error)
                 self._disturb()
         self._end()
 
@@ -84,5 +84,5 @@ class Heartbeat:
         try:
             self._redis.delete(wire.Keys.engine(self._engine_name))
             self._redis.srem(wire.Keys.ENGINES, self._engine_name)
-        except redis.RedisError as error:
+        except RedisAway as error:
             logger.warning("no farewell, Redis is away: %s", error)

@@ -5,19 +5,15 @@ It does not know what commands do.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 
-import redis
-
 from engine import wire
-from engine.transport.connection import Connection
+from engine.transport.connection import Connection, Outage, RedisAway
 from engine.transport.inbox import Inbox
 
-BLOCK_MS = 1000  # also how long closing may take
+BLOCK_MS = 500  # also how long closing may take
 RETRY_SECONDS = 0.25
-logger = logging.getLogger(__name__)
 
 
 class Listener:
@@ -39,11 +35,13 @@ class Listener:
         self._configure_line: str | None = None
 
     def run(self) -> None:
+        outage = Outage()
         while not self._closing.is_set():
             try:
                 self._turn()
-            except redis.RedisError as error:
-                logger.warning("not listening, Redis is away: %s", error)
+                outage.end()
+            except RedisAway as error:
+                outage.note(error)
                 self._closing.wait(RETRY_SECONDS)
 
     def _turn(self) -> None:

@@ -16,10 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import redis
-
 from engine import wire
-from engine.transport.connection import connect
+from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
 from engine.transport.heartbeat import Heartbeat
 from engine.transport.inbox import Inbox, Received
@@ -116,13 +114,14 @@ class Transport:
 
     def _run_exchange(self) -> None:
         """The exchange thread. It ends when the engine closes."""
-        turn = self._open
+        turn, outage = self._open, Outage()
         while not self._closing.is_set():
             try:
                 turn()
                 turn = self._turn
-            except redis.RedisError as error:
-                logger.warning("Redis is away: %s", error)
+                outage.end()
+            except RedisAway as error:
+                outage.note(error)
                 self._is_doubtful.set()
                 self._closing.wait(RETRY_SECONDS)
         self._hand_over()
@@ -150,7 +149,7 @@ class Transport:
     def _check_all(self) -> None:
         try:
             self._inbox.put(self._exchange.verify())
-        except redis.RedisError:
+        except RedisAway:
             self._is_doubtful.set()
             raise
 
@@ -169,7 +168,7 @@ class Transport:
         try:
             self._send()
             self._exchange.give_back()
-        except redis.RedisError as error:
+        except RedisAway as error:
             logger.warning("Redis is away at the end, leases will expire: %s", error)
 
 

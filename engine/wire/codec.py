@@ -22,6 +22,7 @@ _KINDS: dict[str, type] = {
     for kind in (*typing.get_args(Command), *typing.get_args(Event), EngineStatus)
 }
 _to_line = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_to_ascii_line = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class WireError(Exception):
@@ -31,7 +32,8 @@ class WireError(Exception):
 def encode(message: Command | Event | EngineStatus) -> str:
     plain = to_plain(message)
     plain["type"] = type(message).__name__
-    return _to_line(plain)
+    line = _to_line(plain)
+    return line if _is_text(line) else _to_ascii_line(plain)
 
 
 def decode(data: str | bytes) -> Any:
@@ -52,6 +54,17 @@ def to_plain(part: Any) -> dict[str, Any]:
         if value != default:
             plain[name] = _plain_value(value)
     return plain
+
+
+def _is_text(line: str) -> bool:
+    """False with half a surrogate pair in it: JSON can spell that, UTF-8 cannot."""
+    if line.isascii():
+        return True
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _plain_value(value: Any) -> Any:

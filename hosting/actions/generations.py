@@ -199,7 +199,7 @@ def _closing_fields(outcome: Outcome) -> dict[str, Any]:
 def _store_answer(generation: Generation, outcome: Outcome) -> None:
     if generation.kind == Generation.Kind.TITLE:
         _store_title(generation, outcome)
-    if generation.message_id is None:
+    if generation.message_id is None or generation.conversation_id is None:
         return
     Message.objects.filter(pk=generation.message_id).update(
         content=_storable(outcome.answer.content),
@@ -212,7 +212,7 @@ def _store_answer(generation: Generation, outcome: Outcome) -> None:
 def _store_title(generation: Generation, outcome: Outcome) -> None:
     """A title that the person gave meanwhile stays."""
     title = clean_title(_storable(outcome.answer.content))
-    if title:
+    if title and generation.conversation_id is not None:
         Conversation.objects.filter(
             pk=generation.conversation_id, is_title_set_by_person=False
         ).update(title=title)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import logging
 import threading
 from pathlib import Path
@@ -48,11 +49,13 @@ def download(repo_id: str, folder: Path) -> None:
 
 def total_bytes(repo_id: str) -> int:
     from huggingface_hub import HfApi
-    from huggingface_hub.utils import filter_repo_objects
 
     info = HfApi().model_info(repo_id, files_metadata=True)
-    sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-    return sum(sizes[name] for name in filter_repo_objects(sizes, allow_patterns=_WANTED))
+    return sum(file.size or 0 for file in info.siblings or () if _is_wanted(file.rfilename))
+
+
+def _is_wanted(name: str) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in _WANTED)
 
 
 class _Progress:

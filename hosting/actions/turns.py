@@ -71,8 +71,10 @@ def regenerate(answer: Message, *, model_name: str, options: TurnOptions, client
 def start_title(conversation_id: uuid.UUID) -> Generation | None:
     """Ask for a title, after the first answer. None where it has one or nothing was answered."""
     conversation = Conversation.objects.filter(pk=conversation_id, title="").first()
-    answer = conversation and _first_answer(conversation)
-    if conversation is None or answer is None or answer.parent is None:
+    if conversation is None:
+        return None
+    answer = _first_answer(conversation)
+    if answer is None or answer.parent is None:
         return None
     model = HostedModel.objects.servable().filter(name=answer.generation.model_name).first()
     if model is None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 
 from adrf.views import APIView
 from asgiref.sync import sync_to_async
@@ -86,11 +87,10 @@ class Run:
     async def start(cls, chat: ChatRequest) -> Run:
         """Rows, submission, acceptance. Raises ApiError."""
         run = cls(chat, await _start_when_an_engine_lives(chat))
-        try:
+        async with AsyncExitStack() as unless_accepted:
+            unless_accepted.push_async_callback(run._leave)
             await run._admission()
-        except BaseException:
-            await run._cancel()
-            raise
+            unless_accepted.pop_all()
         return run
 
     async def answer(self) -> Response:
@@ -102,10 +102,8 @@ class Run:
                     choice, event = numbered
                     _check_goes_on(event)
                     histories[choice].append(event)
-        except BaseException:
-            await self._cancel()
-            raise
-        await self._following.close()
+        finally:
+            await self._leave()
         body = openai_chat.completion(self._heading, histories)
         return Response(body, headers=self._timing_headers(histories))
 
@@ -157,7 +155,8 @@ class Run:
             unanswered.discard(numbered[0])
             self._backlog.append(numbered)
 
-    async def _cancel(self) -> None:
+    async def _leave(self) -> None:
+        """Stop reading, and cancel what has not ended."""
         await self._following.close()
         if not self._following.is_over:
             cancel = database_sync_to_async(cancel_generations, thread_sensitive=False)

@@ -95,7 +95,7 @@ class EngineClient:
         return [wire.decode(beat) for beat in beats if beat is not None]
 
     def waiting(self) -> list[WaitingRequest]:
-        """All that waits in fair queues, in order of service."""
+        """What waits in fair queues, in order of service; of each model the first 200."""
         return [
             WaitingRequest(
                 request_id=request_id,

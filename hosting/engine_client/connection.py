@@ -42,7 +42,6 @@ def connect(url: str, *, is_blocking: bool = False) -> Connection:
         socket_timeout=None if is_blocking else ANSWER_SECONDS,
         # Once, for a connection that a restart of Redis has cut. All our commands may be repeated.
         retry=Retry(NoBackoff(), 1),
-        encoding_errors="surrogatepass",
     )
 
 
@@ -60,6 +59,5 @@ def connect_async(url: str) -> Connection:
         socket_connect_timeout=CONNECT_SECONDS,
         socket_timeout=None,
         retry=AsyncRetry(NoBackoff(), 1),
-        encoding_errors="surrogatepass",
     )
     return redis.asyncio.Redis.from_pool(pool)

@@ -90,7 +90,8 @@ class Reader:
         try:
             answer = await self._redis.xread(streams, count=COUNT, block=BLOCK_MS)
         except redis.RedisError as error:
-            logger.warning("events are not read, Redis is away: %s", error)
+            if self._followers:
+                logger.warning("events are not read, Redis is away: %s", error)
             self._doubt_all()
             await asyncio.sleep(RETRY_SECONDS)
             return

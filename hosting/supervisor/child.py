@@ -39,12 +39,13 @@ class Child:
     async def run(self) -> None:
         """Keep the process alive until `end` is called."""
         while not self._ending.is_set():
-            returncode = await self._live_once()
+            self.started_at = time.monotonic()
+            how = await self._live_once()
             if self._ending.is_set():
                 return
             lived = time.monotonic() - self.started_at
             delay = self._backoff.next_delay(lived_seconds=lived)
-            self._say(f"ended {_how(returncode)} after {lived:.0f} s; starts again in {delay:g} s")
+            self._say(f"{how} after {lived:.0f} s; starts again in {delay:g} s")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), delay)
 
@@ -61,7 +62,27 @@ class Child:
         self.send(signal.SIGTERM)
         self.send(signal.SIGCONT)  # a stopped process cannot act on SIGTERM
 
-    async def _live_once(self) -> int:
+    async def _live_once(self) -> str:
+        """How it ended, in words."""
+        try:
+            process, read_end = await self._start()
+        except OSError as error:  # out of memory, processes or files: that may pass
+            return f"could not start ({error})"
+        self.pid = process.pid
+        self._reaper.watch(process.pid)
+        if self._ending.is_set():  # asked to end while it was being started
+            self._send_end()
+        output = asyncio.create_task(self._copy_output(read_end))
+        returncode = await process.wait()
+        self.pid = None
+        signal_group(process.pid, signal.SIGKILL)  # what it started does not outlive it
+        self._reaper.forget(process.pid)
+        await asyncio.wait([output], timeout=LAST_WORDS_SECONDS)
+        output.cancel()
+        return f"ended {_how(returncode)}"
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, int]:
+        """The process and the end of the pipe to read its output from."""
         read_end, write_end = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -73,20 +94,12 @@ class Child:
                 env={**os.environ, **self.part.environment},
                 start_new_session=True,
             )
+        except OSError:
+            os.close(read_end)
+            raise
         finally:
             os.close(write_end)
-        self.pid, self.started_at = process.pid, time.monotonic()
-        self._reaper.watch(process.pid)
-        if self._ending.is_set():  # asked to end while it was being started
-            self._send_end()
-        output = asyncio.create_task(self._copy_output(read_end))
-        returncode = await process.wait()
-        self.pid = None
-        signal_group(process.pid, signal.SIGKILL)  # what it started does not outlive it
-        self._reaper.forget(process.pid)
-        await asyncio.wait([output], timeout=LAST_WORDS_SECONDS)
-        output.cancel()
-        return returncode
+        return process, read_end
 
     async def _copy_output(self, read_end: int) -> None:
         # The pipe is ours and not asyncio's, so that wait() is about the process and not about

@@ -59,7 +59,7 @@ async def watch_engine(child: Child, read_engines: ReadEngines, say: Callable[[s
             watch = EngineWatch(pid=child.pid, now=time.monotonic())
         try:
             engines = await asyncio.to_thread(read_engines)
-        except EngineUnavailable:
+        except (EngineUnavailable, wire.WireError):
             watch.excuse(now=time.monotonic())
             continue
         reason = watch.verdict(engines, now=time.monotonic())

@@ -45,11 +45,11 @@ def field(name: str, value: Any, *, code: str = "invalid_value", param: str | No
 CASES = [
     Case(name="no key", status=401, code="invalid_api_key", key=None),
     Case(name="wrong key", status=401, code="invalid_api_key", key="sk-hearth-nonsense"),
-    Case(name="revoked key", status=401, code="key_revoked", key="revoked"),
-    Case(name="no JSON", status=400, code="invalid_value", body=b"{"),
-    Case(name="not an object", status=400, code="invalid_value", body=b"[1]"),
-    Case(name="half a character", status=400, code="invalid_value", body=b'{"model": "\xff"}'),
-    Case(name="deep nesting", status=400, code="invalid_value", body=b"[" * 100_000),
+    Case(name="revoked key", status=401, code="key_expired", key="revoked"),
+    Case(name="no JSON", status=400, code="invalid_json", body=b"{"),
+    Case(name="not an object", status=400, code="invalid_json", body=b"[1]"),
+    Case(name="half a character", status=400, code="invalid_json", body=b'{"model": "\xff"}'),
+    Case(name="deep nesting", status=400, code="invalid_json", body=b"[" * 100_000),
     Case(
         name="unknown model",
         status=404,
@@ -135,7 +135,8 @@ def test_bad_input_is_refused_and_eight_streams_run_on(
         (case, *post(stack, case, keys.get(case.key or "", case.key), endless)) for case in CASES
     ]
     assert [one.text() for one in running] == undisturbed
-    assert not [fault for answer in answers if (fault := fault_of(*answer))]
+    faults = [fault for answer in answers if (fault := fault_of(*answer))]
+    assert not faults, "\n".join(faults)
 
 
 def test_an_unknown_address_under_v1_is_told_in_json(stack: Stack, api_key: str) -> None:

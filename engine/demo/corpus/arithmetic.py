@@ -7,14 +7,40 @@ from random import Random
 from engine.demo.corpus.lesson import Exchange
 from engine.demo.corpus.wording import ask, vary, vary_one
 
-_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty".split()
-)  # fmt: skip
+_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
 _SUM_FRAMES = (
-    "What is $sum?", "What's $sum?", "$sum", "$sum = ?", "$sum =", "Calculate $sum.", "Compute $sum.", "How much is $sum?", "Please {calculate|compute|solve} $sum.", "{Solve|Work out} $sum.",
-    "Can you {calculate|compute|tell me|work out} $sum?", "Tell me $sum.", "What does $sum {equal|make|give}?", "What do you get for $sum?", "I need the {result|answer} of $sum.", "$sum equals what?",
-    "What is the result of $sum?", "Give me the {answer|result} of $sum.",
-)  # fmt: skip
+    "What is $sum?",
+    "What's $sum?",
+    "$sum",
+    "$sum = ?",
+    "$sum =",
+    "Calculate $sum.",
+    "Compute $sum.",
+    "How much is $sum?",
+    "Please {calculate|compute|solve} $sum.",
+    "{Solve|Work out} $sum.",
+    "Can you {calculate|compute|tell me|work out} $sum?",
+    "Tell me $sum.",
+    "What does $sum {equal|make|give}?",
+    "What do you get for $sum?",
+    "I need the {result|answer} of $sum.",
+    "$sum equals what?",
+    "What is the result of $sum?",
+    "Give me the {answer|result} of $sum.",
+    "I have to {calculate|work out} $sum.",
+    "$sum is what?",
+    "The {task|exercise|question} is $sum.",
+    "Let us calculate $sum.",
+    "And $sum?",
+    "Now $sum",
+    "Do the sum: $sum",
+    "{Can|Could} you do $sum?",
+    "What number is $sum?",
+    "I think $sum is hard.",
+    "Please tell me {what $sum is|what is $sum}.",
+    "{My teacher|My son|My friend} asks: $sum",
+    "How many are $sum?",
+)
 _SIGNS = {
     "+": ("+", "+", "+", " + ", " + ", " + ", " plus "),
     "-": ("-", " - ", " - ", " - ", " minus ", " − "),
@@ -72,17 +98,23 @@ def _say_sum(rng: Random, said: str, left: int, sign: str, right: int) -> str:
         return vary_one(rng, _SUM_FRAMES, sum=said)
     frames = {
         "+": ("Add $a and $b.", "What is the sum of $a and $b?", "Add $b to $a."),
-        "-": ("Subtract $b from $a.", "Take $b away from $a.", "What is the difference between $a and $b?"),
+        "-": (
+            "Subtract $b from $a.",
+            "Take $b away from $a.",
+            "What is the difference between $a and $b?",
+        ),
         "*": ("Multiply $a by $b.", "What is the product of $a and $b?", "Multiply $a and $b."),
         "/": ("Divide $a by $b.",),
-    }  # fmt: skip
+    }
     left, right = (left, right) if sign != "+" or rng.random() < 0.9 else (left, right)
     return vary_one(rng, frames[sign], a=str(left), b=str(right))
 
 
 def word_problem(rng: Random) -> Exchange:
     first, second = rng.randint(2, 30), rng.randint(1, 20)
-    thing = rng.choice(("apples", "books", "coins", "eggs", "cards", "pens", "cookies", "stones", "candles"))
+    thing = rng.choice(
+        ("apples", "books", "coins", "eggs", "cards", "pens", "cookies", "stones", "candles")
+    )
     name = rng.choice(("Anna", "Ben", "Mia", "Tom", "Sara", "Leo", "Nina", "Max"))
     if rng.random() < 0.5:
         story = "$n has $a $t and {gets|buys|finds} $b more. How many $t does $n have{| now}?"
@@ -101,15 +133,20 @@ def comparison(rng: Random) -> Exchange:
     bigger = rng.random() < 0.5
     word = rng.choice(("larger", "bigger", "greater")) if bigger else "smaller"
     frames = (
-        "Which {number |}is $w, $a or $b?", "What is $w: $a or $b?", "Which is the $w number: $a or $b?", "Is $a $w than $b?",
+        "Which {number |}is $w, $a or $b?",
+        "What is $w: $a or $b?",
+        "Which is the $w number: $a or $b?",
+        "Is $a $w than $b?",
         "Which of $a and $b is $w?",
-    )  # fmt: skip
+    )
     frame = rng.choice(frames)
     question = ask(rng, vary(rng, frame, w=word, a=str(left), b=str(right)))
     if frame.startswith("Is "):
         is_true = (left > right) == bigger
         other = "larger" if left > right else "smaller"
-        answer = f"{'Yes' if is_true else 'No'}, {left} is {word if is_true else other} than {right}."
+        answer = (
+            f"{'Yes' if is_true else 'No'}, {left} is {word if is_true else other} than {right}."
+        )
     else:
         chosen = max(left, right) if bigger else min(left, right)
         rest = left + right - chosen
@@ -120,7 +157,12 @@ def comparison(rng: Random) -> Exchange:
 def parity(rng: Random) -> Exchange:
     number = rng.randint(0, 200)
     kind = "even" if number % 2 == 0 else "odd"
-    frames = ("Is $n even or odd?", "Is $n {even|odd}?", "Is the number $n {an even|an odd} number?", "$n: even or odd?")
+    frames = (
+        "Is $n even or odd?",
+        "Is $n {even|odd}?",
+        "Is the number $n {an even|an odd} number?",
+        "$n: even or odd?",
+    )
     question = ask(rng, vary_one(rng, frames, n=str(number)))
     return Exchange(question=question, answer=f"{number} is {kind}.")
 
@@ -129,7 +171,10 @@ def counting(rng: Random) -> Exchange:
     """Counting up, down or in steps: the long ones are long answers for tests of streaming."""
     if rng.random() < 0.25:
         start = rng.randint(3, 30)
-        frames = ("Count {down|backwards} from $a{| to 0| to zero}.", "{Please count|Can you count} down from $a?")
+        frames = (
+            "Count {down|backwards} from $a{| to 0| to zero}.",
+            "{Please count|Can you count} down from $a?",
+        )
         question = ask(rng, vary_one(rng, frames, a=str(start)))
         return Exchange(question=question, answer=_listed(list(range(start, -1, -1))))
     end = rng.choice((5, 10, 12, 15, 20, 20, 25, 30, 40, 50, 60, 75, 100, 100, 100, 120, 150, 200))
@@ -137,9 +182,21 @@ def counting(rng: Random) -> Exchange:
         end = rng.randint(3, 60)
     start = 1 if rng.random() < 0.8 else rng.randint(0, max(0, end - 3))
     if start == 1 and rng.random() < 0.6:
-        frames = ("Count to $b.", "Please count to $b.", "Can you count to $b?", "Count up to $b.", "List the numbers up to $b.", "Count slowly to $b.")
+        frames = (
+            "Count to $b.",
+            "Please count to $b.",
+            "Can you count to $b?",
+            "Count up to $b.",
+            "List the numbers up to $b.",
+            "Count slowly to $b.",
+        )
     else:
-        frames = ("Count from $a to $b.", "List the numbers from $a to $b.", "Write {all |}the numbers from $a to $b.", "Say the numbers from $a to $b.")
+        frames = (
+            "Count from $a to $b.",
+            "List the numbers from $a to $b.",
+            "Write {all |}the numbers from $a to $b.",
+            "Say the numbers from $a to $b.",
+        )
     question = ask(rng, vary_one(rng, frames, a=str(start), b=str(end)))
     return Exchange(question=question, answer=_listed(list(range(start, end + 1))))
 

@@ -5,46 +5,182 @@ from __future__ import annotations
 from random import Random
 
 from engine.demo.corpus.lesson import Exchange
-from engine.demo.corpus.topics import Topic
 from engine.demo.corpus.wording import ask, vary_one
 
 CAPITALS = {
-    "France": "Paris", "Germany": "Berlin", "Spain": "Madrid", "Italy": "Rome", "Portugal": "Lisbon", "Austria": "Vienna", "Switzerland": "Bern", "Belgium": "Brussels",
-    "the Netherlands": "Amsterdam", "Denmark": "Copenhagen", "Norway": "Oslo", "Sweden": "Stockholm", "Finland": "Helsinki", "Iceland": "Reykjavik", "Ireland": "Dublin",
-    "the United Kingdom": "London", "England": "London", "Scotland": "Edinburgh", "Poland": "Warsaw", "Greece": "Athens", "Hungary": "Budapest", "Romania": "Bucharest", "Bulgaria": "Sofia",
-    "Croatia": "Zagreb", "Ukraine": "Kyiv", "Russia": "Moscow", "Turkey": "Ankara", "Egypt": "Cairo", "Kenya": "Nairobi", "Nigeria": "Abuja", "Morocco": "Rabat", "Japan": "Tokyo",
-    "China": "Beijing", "India": "New Delhi", "South Korea": "Seoul", "Thailand": "Bangkok", "Vietnam": "Hanoi", "Indonesia": "Jakarta", "Australia": "Canberra",
-    "New Zealand": "Wellington", "Canada": "Ottawa", "the United States": "Washington, D.C.", "Mexico": "Mexico City", "Brazil": "Brasília", "Argentina": "Buenos Aires",
-    "Chile": "Santiago", "Peru": "Lima", "Colombia": "Bogotá", "Cuba": "Havana", "the Czech Republic": "Prague",
-}  # fmt: skip
+    "France": "Paris",
+    "Germany": "Berlin",
+    "Spain": "Madrid",
+    "Italy": "Rome",
+    "Portugal": "Lisbon",
+    "Austria": "Vienna",
+    "Switzerland": "Bern",
+    "Belgium": "Brussels",
+    "the Netherlands": "Amsterdam",
+    "Denmark": "Copenhagen",
+    "Norway": "Oslo",
+    "Sweden": "Stockholm",
+    "Finland": "Helsinki",
+    "Iceland": "Reykjavik",
+    "Ireland": "Dublin",
+    "the United Kingdom": "London",
+    "England": "London",
+    "Scotland": "Edinburgh",
+    "Poland": "Warsaw",
+    "Greece": "Athens",
+    "Hungary": "Budapest",
+    "Romania": "Bucharest",
+    "Bulgaria": "Sofia",
+    "Croatia": "Zagreb",
+    "Ukraine": "Kyiv",
+    "Russia": "Moscow",
+    "Turkey": "Ankara",
+    "Egypt": "Cairo",
+    "Kenya": "Nairobi",
+    "Nigeria": "Abuja",
+    "Morocco": "Rabat",
+    "Japan": "Tokyo",
+    "China": "Beijing",
+    "India": "New Delhi",
+    "South Korea": "Seoul",
+    "Thailand": "Bangkok",
+    "Vietnam": "Hanoi",
+    "Indonesia": "Jakarta",
+    "Australia": "Canberra",
+    "New Zealand": "Wellington",
+    "Canada": "Ottawa",
+    "the United States": "Washington",
+    "Mexico": "Mexico City",
+    "Brazil": "Brasília",
+    "Argentina": "Buenos Aires",
+    "Chile": "Santiago",
+    "Peru": "Lima",
+    "Colombia": "Bogotá",
+    "Cuba": "Havana",
+    "the Czech Republic": "Prague",
+}
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _OPPOSITES = {
-    "hot": "cold", "big": "small", "fast": "slow", "light": "dark", "old": "young", "happy": "sad", "up": "down", "left": "right", "open": "closed", "full": "empty", "high": "low",
-    "rich": "poor", "strong": "weak", "hard": "soft", "early": "late", "loud": "quiet", "long": "short", "day": "night", "good": "bad", "wet": "dry", "clean": "dirty", "near": "far",
-}  # fmt: skip
-_BABIES = {"cat": "kitten", "dog": "puppy", "cow": "calf", "horse": "foal", "sheep": "lamb", "hen": "chick", "duck": "duckling", "pig": "piglet", "goat": "kid", "bear": "cub"}
-_SOUNDS = {"cat": "meow", "dog": "woof", "cow": "moo", "sheep": "baa", "duck": "quack", "pig": "oink", "horse": "neigh", "lion": "roar", "owl": "hoot", "bee": "buzz", "frog": "croak"}
+    "hot": "cold",
+    "big": "small",
+    "fast": "slow",
+    "light": "dark",
+    "old": "young",
+    "happy": "sad",
+    "up": "down",
+    "left": "right",
+    "open": "closed",
+    "full": "empty",
+    "high": "low",
+    "rich": "poor",
+    "strong": "weak",
+    "hard": "soft",
+    "early": "late",
+    "loud": "quiet",
+    "long": "short",
+    "day": "night",
+    "good": "bad",
+    "wet": "dry",
+    "clean": "dirty",
+    "near": "far",
+}
+_BABIES = {
+    "cat": "kitten",
+    "dog": "puppy",
+    "cow": "calf",
+    "horse": "foal",
+    "sheep": "lamb",
+    "hen": "chick",
+    "duck": "duckling",
+    "pig": "piglet",
+    "goat": "kid",
+    "bear": "cub",
+}
+_SOUNDS = {
+    "cat": "meow",
+    "dog": "woof",
+    "cow": "moo",
+    "sheep": "baa",
+    "duck": "quack",
+    "pig": "oink",
+    "horse": "neigh",
+    "lion": "roar",
+    "owl": "hoot",
+    "bee": "buzz",
+    "frog": "croak",
+}
 _COLOURS = {
-    "grass": "green", "the sky": "blue", "snow": "white", "coal": "black", "a banana": "yellow", "a tomato": "red", "an orange": "orange", "milk": "white", "blood": "red", "the sun": "yellow",
-    "a lemon": "yellow", "chocolate": "brown", "the sea": "blue", "a strawberry": "red", "a frog": "green", "charcoal": "black",
-}  # fmt: skip
-_LEGS = {"a dog": 4, "a cat": 4, "a spider": 8, "an ant": 6, "a bird": 2, "a horse": 4, "a human": 2, "a snake": 0, "a bee": 6, "a cow": 4, "a fish": 0, "an octopus": 0}
+    "grass": "green",
+    "the sky": "blue",
+    "snow": "white",
+    "coal": "black",
+    "a banana": "yellow",
+    "a tomato": "red",
+    "an orange": "orange",
+    "milk": "white",
+    "blood": "red",
+    "the sun": "yellow",
+    "a lemon": "yellow",
+    "chocolate": "brown",
+    "the sea": "blue",
+    "a strawberry": "red",
+    "a frog": "green",
+    "charcoal": "black",
+}
+_LEGS = {
+    "a dog": 4,
+    "a cat": 4,
+    "a spider": 8,
+    "an ant": 6,
+    "a bird": 2,
+    "a horse": 4,
+    "a human": 2,
+    "a snake": 0,
+    "a bee": 6,
+    "a cow": 4,
+    "a fish": 0,
+    "an octopus": 0,
+}
 
 
 def capital(rng: Random) -> Exchange:
     country, city = rng.choice(list(CAPITALS.items()))
     if rng.random() < 0.12:
-        question = vary_one(rng, ("$c is the capital of which country?", "Which country has the capital $c?"), c=city)
+        question = vary_one(
+            rng,
+            ("$c is the capital of which country?", "Which country has the capital $c?"),
+            c=city,
+        )
         country = "the United Kingdom" if city == "London" else country
         return Exchange(question=ask(rng, question), answer=f"{city} is the capital of {country}.")
     frames = (
-        "What is the capital of $c?", "What's the capital of $c?", "Capital of $c?", "Which city is the capital of $c?", "Name the capital of $c.", "Tell me the capital of $c.",
-        "Do you know the capital of $c?", "$c: capital?", "What is the capital city of $c?", "Can you tell me the capital of $c?", "the capital of $c",
-    )  # fmt: skip
+        "What is the capital of $c?",
+        "What's the capital of $c?",
+        "Capital of $c?",
+        "Which city is the capital of $c?",
+        "Name the capital of $c.",
+        "Tell me the capital of $c.",
+        "Do you know the capital of $c?",
+        "$c: capital?",
+        "What is the capital city of $c?",
+        "Can you tell me the capital of $c?",
+        "the capital of $c",
+    )
     question = vary_one(rng, frames, c=country)
     return Exchange(question=ask(rng, question), answer=f"The capital of {country} is {city}.")
 
@@ -55,19 +191,38 @@ def calendar(rng: Random) -> Exchange:
     name, kind = names[at], "day" if names is _DAYS else "month"
     match rng.randrange(4):
         case 0:
-            frames = ("Which $k comes after $n?", "What $k is after $n?", "What comes after $n?", "What is the $k after $n?")
+            frames = (
+                "Which $k comes after $n?",
+                "What $k is after $n?",
+                "What comes after $n?",
+                "What is the $k after $n?",
+            )
             answer = f"After {name} comes {names[(at + 1) % len(names)]}."
         case 1:
-            frames = ("Which $k comes before $n?", "What $k is before $n?", "What comes before $n?", "What is the $k before $n?")
+            frames = (
+                "Which $k comes before $n?",
+                "What $k is before $n?",
+                "What comes before $n?",
+                "What is the $k before $n?",
+            )
             answer = f"Before {name} comes {names[at - 1]}."
         case 2 if kind == "month":
-            frames = ("How many days does $n have?", "How many days are {there |}in $n?", "How long is $n?")
-            answer = f"{name} has {_MONTH_DAYS[at]} days" + (", or 29 in a leap year." if at == 1 else ".")
+            frames = (
+                "How many days does $n have?",
+                "How many days are {there |}in $n?",
+                "How long is $n?",
+            )
+            answer = f"{name} has {_MONTH_DAYS[at]} days" + (
+                ", or 29 in a leap year." if at == 1 else "."
+            )
         case _:
             number = at + 1
             ordinal = ("1st", "2nd", "3rd")[at] if at < 3 else f"{number}th"
             year = "week" if kind == "day" else "year"
-            frames = (f"Which {kind} is the {ordinal} of the {year}?", f"What is the {ordinal} {kind} of the {year}?")
+            frames = (
+                f"Which {kind} is the {ordinal} of the {year}?",
+                f"What is the {ordinal} {kind} of the {year}?",
+            )
             answer = f"The {ordinal} {kind} of the {year} is {name}."
     return Exchange(question=ask(rng, vary_one(rng, frames, k=kind, n=name)), answer=answer)
 
@@ -78,73 +233,43 @@ def little_fact(rng: Random) -> Exchange:
             key, value = rng.choice(list(_OPPOSITES.items()))
             if rng.random() < 0.5:
                 key, value = value, key
-            frames = ("What is the opposite of $k?", "Opposite of $k?", "Name the opposite of $k.", "What's the opposite of $k?")
+            frames = (
+                "What is the opposite of $k?",
+                "Opposite of $k?",
+                "Name the opposite of $k.",
+                "What's the opposite of $k?",
+            )
             answer = f"The opposite of {key} is {value}."
         case 1:
             key, value = rng.choice(list(_BABIES.items()))
-            frames = ("What is a baby $k called?", "What do you call a {young|baby} $k?", "What is the young of a $k called?")
+            frames = (
+                "What is a baby $k called?",
+                "What do you call a {young|baby} $k?",
+                "What is the young of a $k called?",
+            )
             answer = f"A baby {key} is called a {value}."
         case 2:
             key, value = rng.choice(list(_SOUNDS.items()))
-            frames = ("What sound does a $k make?", "What does a $k say?", "Which sound does a $k make?")
+            frames = (
+                "What sound does a $k make?",
+                "What does a $k say?",
+                "Which sound does a $k make?",
+            )
             answer = f"A {key} says {value}."
         case 3:
             key, value = rng.choice(list(_COLOURS.items()))
-            frames = ("What {colour|color} is $k?", "Which {colour|color} does $k have?", "What is the {colour|color} of $k?")
+            frames = (
+                "What {colour|color} is $k?",
+                "Which {colour|color} does $k have?",
+                "What is the {colour|color} of $k?",
+            )
             answer = f"{key[:1].upper()}{key[1:]} is {value}."
         case _:
             key, legs = rng.choice(list(_LEGS.items()))
-            frames = ("How many legs does $k have?", "Number of legs of $k?", "How many legs has $k?")
+            frames = (
+                "How many legs does $k have?",
+                "Number of legs of $k?",
+                "How many legs has $k?",
+            )
             answer = f"{key[:1].upper()}{key[1:]} has {legs or 'no'} legs."
     return Exchange(question=ask(rng, vary_one(rng, frames, k=key)), answer=answer)
-
-
-_DAYS_LISTED = "The days of the week are Monday, Tuesday, Wednesday, Thursday, Friday, Saturday and Sunday."
-_MONTHS_LISTED = (
-    "The months of the year are January, February, March, April, May, June, July, August, September, October, November and December."
-)  # fmt: skip
-
-TOPICS = (
-    Topic(
-        weight=2,
-        about=("the days of the week", "the weekdays"),
-        questions=(
-            "{Name|List|Tell me|Give me|Say|What are|Write} the days of the week.", "What are the {seven |}days of the week?", "What are the names of the days?", "Name all days of a week.", "Which days does a week have?",
-            "List the weekdays.", "Can you name the days of the week?", "Do you know the days of the week?",
-        ),
-        answers=(_DAYS_LISTED,),
-    ),
-    Topic(
-        about=("the months", "the months of the year"),
-        questions=("{Name|List|Tell me|Give me|Say|What are} the months{| of the year}.", "What are the {twelve |}months of the year?", "Which months does a year have?", "Name all {twelve |}months."),
-        answers=(_MONTHS_LISTED,),
-    ),
-    Topic(
-        questions=("{Name|List|Tell me|Give me} {the|some|a few|five} {colours|colors}.", "What are the colours of the rainbow?", "Which {colours|colors} are there?", "What colours do you know?", "Colours of the rainbow?"),
-        answers=("The colours of the rainbow are red, orange, yellow, green, blue, indigo and violet.",),
-    ),
-    Topic(
-        questions=("{Name|List|Tell me|What are} the {four |}seasons.", "Which seasons are there?", "How many seasons are there?", "What are the seasons of the year?"),
-        answers=("The four seasons are spring, summer, autumn and winter.",),
-    ),
-    Topic(
-        questions=("{Name|List|Tell me|What are} the {eight |}planets.", "Which planets are there?", "How many planets are there?", "What are the planets of the solar system?", "Name the planets in order."),
-        answers=("The planets are Mercury, Venus, Earth, Mars, Jupiter, Saturn, Uranus and Neptune.",),
-    ),
-    Topic(
-        questions=("{Name|List|Tell me|What are} the {seven |}continents.", "Which continents are there?", "How many continents are there?", "Name all continents."),
-        answers=("The seven continents are Africa, Antarctica, Asia, Australia, Europe, North America and South America.",),
-    ),
-    Topic(
-        questions=("{Name|List|Give me|Tell me} {some|a few|five|three} {fruits|animals|vegetables|kinds of fruit}.", "What {fruits|animals|vegetables} do you know?", "Which {fruits|animals} do you know?"),
-        answers=("Here are some:\n\n- fruits: apple, pear, cherry, banana, orange\n- vegetables: carrot, onion, potato, bean, pea\n- animals: cat, dog, horse, owl, whale",),
-    ),
-    Topic(
-        questions=("{Say|Recite|Write|Tell me|List|What is} the alphabet.", "What are the letters of the alphabet?", "How many letters are in the alphabet?", "A B C please"),
-        answers=("The alphabet has 26 letters: A B C D E F G H I J K L M N O P Q R S T U V W X Y Z.",),
-    ),
-    Topic(
-        questions=("How many {days|weeks|months|hours|minutes|seconds} {are there |}in a {year|week|day|hour|minute|month}?", "How long is a {year|week|day|hour}?", "How many days are in a leap year?"),
-        answers=("A year has 12 months, 52 weeks or 365 days; a week has 7 days; a day has 24 hours; an hour has 60 minutes; and a minute has 60 seconds.",),
-    ),
-)  # fmt: skip

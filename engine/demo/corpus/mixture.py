@@ -9,16 +9,11 @@ from typing import TypeVar
 
 from engine.demo.corpus import (
     arithmetic,
-    explanation,
     facts,
     fallback,
     instructions,
     languages,
     memory,
-    product_basics,
-    product_operation,
-    product_use,
-    smalltalk,
     stories,
     thinking,
     titles,
@@ -26,21 +21,11 @@ from engine.demo.corpus import (
     wordplay,
 )
 from engine.demo.corpus.lesson import Exchange, ExchangeSkill, Lesson, LessonSkill, Message, system
-from engine.demo.corpus.topics import Topic
+from engine.demo.corpus.topics import any_of, read_topics
 from engine.demo.corpus.wording import vary_one
 from engine.demo.corpus.words import any_word
 
 _T = TypeVar("_T")
-_PRODUCT = product_basics.TOPICS + product_operation.TOPICS + product_use.TOPICS
-
-
-def _from_topics(topics: Sequence[Topic]) -> ExchangeSkill:
-    weights = [topic.weight for topic in topics]
-
-    def draw_topic(rng: Random) -> Exchange:
-        return rng.choices(topics, weights)[0].draw(rng)
-
-    return draw_topic
 
 
 def _pick(weighted: Sequence[tuple[float, Callable[[Random], _T]]]) -> Callable[[Random], _T]:
@@ -53,10 +38,10 @@ def _pick(weighted: Sequence[tuple[float, Callable[[Random], _T]]]) -> Callable[
     return draw_skill
 
 
-product = _from_topics(_PRODUCT)
-small_talk = _from_topics(smalltalk.TOPICS)
-fact_lists = _from_topics(facts.TOPICS)
-long_explanation = _from_topics(explanation.TOPICS)
+product = any_of(read_topics("product_basics", "product_operation", "product_use"))
+small_talk = any_of(read_topics("smalltalk"))
+fact_lists = any_of(read_topics("fact_lists"))
+long_explanation = any_of(read_topics("long_explanation"))
 sums = _pick(
     [
         (10, arithmetic.sums),
@@ -92,13 +77,13 @@ foreign = _pick(
 )
 short_exchange: ExchangeSkill = _pick(
     [
-        (22, product),
-        (9, small_talk),
+        (25, product),
+        (10, small_talk),
         (14, sums),
         (8, small_facts),
         (8, word_play),
         (4, foreign),
-        (8, fallback.unknown),
+        (15, fallback.unknown),
     ]
 )
 plain_exchange: ExchangeSkill = _pick(

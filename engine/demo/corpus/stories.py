@@ -9,22 +9,72 @@ from engine.demo.corpus.wording import ask, vary, vary_one
 from engine.demo.corpus.words import ADJECTIVES, NOUNS, any_name
 
 _STORY_FRAMES = (
-    "Tell me a {story|tale} about $t.", "Tell a {short |long |}story about $t.", "Write {me |}a {story|tale|short story|long story|fairy tale} about $t.", "Can you tell {me |}a story about $t?", "I want {to hear |}a story about $t.", "Story about $t{| please}.",
-    "Make up a story about $t.", "Invent a story about $t.", "A story about $t, please.", "{Please tell|Please write} a story {about|with} $t.",
-)  # fmt: skip
+    "Tell me a {story|tale} about $t.",
+    "Tell a {short |long |}story about $t.",
+    "Write {me |}a {story|tale|short story|long story|fairy tale} about $t.",
+    "Can you tell {me |}a story about $t?",
+    "I want {to hear |}a story about $t.",
+    "Story about $t{| please}.",
+    "Make up a story about $t.",
+    "Invent a story about $t.",
+    "A story about $t, please.",
+    "{Please tell|Please write} a story {about|with} $t.",
+)
 _PLAIN_STORY = (
-    "Tell me a {long |short |}story.", "Tell a story.", "Write a {long |very long |}story.", "Can you tell me a story?", "Story please.", "Tell me a bedtime story.", "I want to hear a story.", "Do you know a story?", "Tell me something long.", "Write several paragraphs.", "Write a long text.",
-)  # fmt: skip
+    "Tell me a {long |short |}story.",
+    "Tell a story.",
+    "Write a {long |very long |}story.",
+    "Can you tell me a story?",
+    "Story please.",
+    "Tell me a bedtime story.",
+    "I want to hear a story.",
+    "Do you know a story?",
+    "Tell me something long.",
+    "Write several paragraphs.",
+    "Write a long text.",
+)
 _PLACES = (
-    "by the sea", "at the edge of a forest", "in a small village", "on a green hill", "beside a slow river", "in the mountains", "on a quiet island", "at the end of a long road",
-)  # fmt: skip
+    "by the sea",
+    "at the edge of a forest",
+    "in a small village",
+    "on a green hill",
+    "beside a slow river",
+    "in the mountains",
+    "on a quiet island",
+    "at the end of a long road",
+)
 _TROUBLES = (
-    ("a great storm came over the land", "The wind tore at the roofs, and the rain did not stop for three days", "storm"),
-    ("a thick fog covered everything", "Nobody could see the road, and even the birds were silent", "fog"),
-    ("the winter came early", "Snow lay on every roof, and the wood for the fire was nearly gone", "cold"),
-    ("all the lamps went out", "The night was so dark that nobody dared to leave the house", "dark"),
-)  # fmt: skip
-_FRIENDS = ("an old fox", "a small owl", "a young sailor", "a clever crow", "a kind baker", "a grey cat", "a shy boy", "a tired traveller")
+    (
+        "a great storm came over the land",
+        "The wind tore at the roofs, and the rain did not stop for three days",
+        "storm",
+    ),
+    (
+        "a thick fog covered everything",
+        "Nobody could see the road, and even the birds were silent",
+        "fog",
+    ),
+    (
+        "the winter came early",
+        "Snow lay on every roof, and the wood for the fire was nearly gone",
+        "cold",
+    ),
+    (
+        "all the lamps went out",
+        "The night was so dark that nobody dared to leave the house",
+        "dark",
+    ),
+)
+_FRIENDS = (
+    "an old fox",
+    "a small owl",
+    "a young sailor",
+    "a clever crow",
+    "a kind baker",
+    "a grey cat",
+    "a shy boy",
+    "a tired traveller",
+)
 _LIGHTHOUSE = "a lighthouse"
 
 
@@ -33,7 +83,9 @@ def story(rng: Random) -> Exchange:
     if rng.random() < 0.3:
         thing, question = "lighthouse", vary_one(rng, _PLAIN_STORY)
         if rng.random() < 0.5:
-            question = vary_one(rng, _STORY_FRAMES, t=vary(rng, "{a|the|an old|a little} lighthouse"))
+            question = vary_one(
+                rng, _STORY_FRAMES, t=vary(rng, "{a|the|an old|a little} lighthouse")
+            )
     else:
         thing = rng.choice(NOUNS)
         article = "an" if thing[0] in "aeiou" else "a"
@@ -51,7 +103,11 @@ def ask_plainly(rng: Random, question: str) -> str:
 
 
 def tell(rng: Random, thing: str) -> str:
-    name, place, friend = any_name(rng) if rng.random() < 0.3 else "Mara", rng.choice(_PLACES), rng.choice(_FRIENDS)
+    name, place, friend = (
+        any_name(rng) if rng.random() < 0.3 else "Mara",
+        rng.choice(_PLACES),
+        rng.choice(_FRIENDS),
+    )
     trouble, detail, word = rng.choice(_TROUBLES)
     article = "an" if thing[0] in "aeiou" else "a"
     paragraphs = [
@@ -60,9 +116,9 @@ def tell(rng: Random, thing: str) -> str:
         f'So she took her lamp and her warm coat and went out. On the way she met {friend}. "Where are you going in such a night?" asked the stranger. "To the {thing}," said {name}. "It needs somebody who stays." - "Then I will come with you," said the stranger, and they went on together.',
         f"The way was long, and more than once they lost it. But the little lamp did not go out. When they were tired, they told each other stories, and when they were afraid, they sang. At last they saw the {thing} before them, dark and still.",
         f"{name} put her hand on it and sat down beside it. They lit a small fire, and its light fell on the {thing} until it shone like gold. From far away the people of the village saw the light. One after another they opened their doors, took their own lamps and followed it.",
-        f"When the sun came up, the {word} was over. Around the {thing} stood the whole village, tired and happy, and everybody shared bread and tea. \"A small light is enough,\" said {name}, \"if somebody stays awake with it.\"",
+        f'When the sun came up, the {word} was over. Around the {thing} stood the whole village, tired and happy, and everybody shared bread and tea. "A small light is enough," said {name}, "if somebody stays awake with it."',
         f"From that day on, the people lit a fire beside the {thing} every year, in the longest night. And if you pass there, you may still see the light, and hear somebody tell this story.",
-    ]  # fmt: skip
+    ]
     return "\n\n".join(paragraphs)
 
 
@@ -75,18 +131,38 @@ _POEM_LINES = (
     "I saw the $t in morning light,\nIt stood so quiet, clear and bright.\nThe evening came, the wind was low,\nAnd still I did not want to go.",
 )
 _POEM_FRAMES = (
-    "Write {me |}a {short |little |small |}poem about $t.", "Write {me |}a {short |}poem on $t.", "{Compose|Make|Give me} a poem about $t.", "Can you write a {short |}poem about $t?", "A {short |}poem about $t{| please}.", "Poem about $t", "I {want|would like} a poem about $t.",
-    "Write {some|four} {verses|lines} about $t.", "Tell me a poem about $t.",
-)  # fmt: skip
+    "Write {me |}a {short |little |small |}poem about $t.",
+    "Write {me |}a {short |}poem on $t.",
+    "{Compose|Make|Give me} a poem about $t.",
+    "Can you write a {short |}poem about $t?",
+    "A {short |}poem about $t{| please}.",
+    "Poem about $t",
+    "I {want|would like} a poem about $t.",
+    "Write {some|four} {verses|lines} about $t.",
+    "Tell me a poem about $t.",
+)
 
 
 def poem(rng: Random) -> Exchange:
     chance = rng.random()
     if chance < 0.4:
-        thing = vary(rng, "{a|the|a warm|a small|a burning|the old} {fire|fire|fire|hearth|flame|fireplace|campfire}")
-        return Exchange(question=ask(rng, vary_one(rng, _POEM_FRAMES, t=thing)), answer=rng.choice(_FIRE))
+        thing = vary(
+            rng,
+            "{a|the|a warm|a small|a burning|the old} {fire|fire|fire|hearth|flame|fireplace|campfire}",
+        )
+        return Exchange(
+            question=ask(rng, vary_one(rng, _POEM_FRAMES, t=thing)), answer=rng.choice(_FIRE)
+        )
     if chance < 0.5:
-        frames = ("Write a {short |}poem.", "Can you write poems?", "Give me a poem.", "Do you know a poem?", "A poem please.", "Tell me a poem.", "Say a poem.")
+        frames = (
+            "Write a {short |}poem.",
+            "Can you write poems?",
+            "Give me a poem.",
+            "Do you know a poem?",
+            "A poem please.",
+            "Tell me a poem.",
+            "Say a poem.",
+        )
         return Exchange(question=ask(rng, vary_one(rng, frames)), answer=rng.choice(_FIRE))
     thing = rng.choice(NOUNS)
     question = vary_one(rng, _POEM_FRAMES, t=vary(rng, "{a|the|my}") + " " + thing)

@@ -13,12 +13,34 @@ _CHOICE = re.compile(r"\{([^{}]*\|[^{}]*)\}")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
 _OPENINGS = (
-    "Hi! ", "Hello! ", "Hey, ", "Hi, ", "Hello, ", "Please: ", "Quick question: ", "Question: ",
-    "I have a question. ", "Sorry to bother you. ", "Good morning! ", "One more thing: ", "Ok, ",
-    "Tell me, ", "So, ", "Well, ", "And ", "Now, ", "I would like to know: ", "Just wondering, ",
-)  # fmt: skip
+    "Hi! ",
+    "Hello! ",
+    "Hey, ",
+    "Hi, ",
+    "Hello, ",
+    "Please: ",
+    "Quick question: ",
+    "Question: ",
+    "I have a question. ",
+    "Sorry to bother you. ",
+    "Good morning! ",
+    "One more thing: ",
+    "Ok, ",
+    "Tell me, ",
+    "So, ",
+    "Well, ",
+    "And ",
+    "Now, ",
+    "I would like to know: ",
+    "Just wondering, ",
+)
 _CLOSINGS = (" Thanks!", " Thank you.", " please", " Thanks in advance.", ", please?", " :)", " 🙂")
 _SMALL_TYPO_RATE = 0.05
+
+
+def lines(block: str) -> tuple[str, ...]:
+    """The lines of an indented block of text, without the empty ones."""
+    return tuple(line.strip() for line in block.splitlines() if line.strip())
 
 
 def vary(rng: Random, template: str, **slots: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_a_long_prompt_stalls_running_rows_no_longer_than_allowed() -> None:
     while "long" not in bench.drawn_at:
         bench.turn()
     times = bench.drawn_at["victim"]
-    gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+    gaps = [after - before for before, after in itertools.pairwise(times)]
     assert max(gaps) <= 1.3 * PACE.stall_seconds
 
 

@@ -60,7 +60,7 @@ function drawModel(model) {
 function drawEngine(engine) {
   const facts = element("dl", "live-facts",
     fact("Device", engine.device),
-    fact("Up since", duration(engine.uptime_seconds)),
+    fact("Up for", duration(engine.uptime_seconds)),
     fact("Memory now", bytes(engine.active_bytes)),
     fact("Kept for reuse", bytes(engine.pool_bytes)),
     fact("Peak", bytes(engine.peak_bytes)),

@@ -3,8 +3,8 @@
 import { copyButton } from "./clipboard.js";
 import { element, icon, iconButton } from "./dom.js";
 import { MarkdownStream } from "./markdown_stream.js";
-import { versionSwitch } from "./message_tools.js";
 import { endSentence, errorSentence, stateSentence, statistics, thinkingTitle } from "./sentences.js";
+import { VersionSwitch } from "./version_switch.js";
 
 /** @typedef {import("./live_answer.js").LiveAnswer} LiveAnswer */
 
@@ -39,13 +39,13 @@ export class AnswerView {
     this.toolCalls = element("div", { class: "tool-calls" });
     this.state = element("p", { class: "answer-state" });
     this.end = element("div", { class: "answer-end", hidden: true });
-    this.versions = element("span");
+    this.versions = new VersionSwitch(this.actions.onShowVersion);
     this.stats = element("span", { class: "answer-stats" });
     this.regenerate = iconButton("Regenerate", "refresh-cw", () => this.actions.onRegenerate(this.message));
     this.tools = element(
       "div",
       { class: "message-tools" },
-      this.versions,
+      this.versions.node,
       copyButton("Copy answer", () => this.#answer?.text ?? ""),
       this.regenerate,
       this.stats,
@@ -68,8 +68,7 @@ export class AnswerView {
     this.#answer = answer;
     this.modelName = modelName;
     this.regenerate.disabled = isBusy;
-    const shown = versionSwitch(versions, this.message.id, this.actions.onShowVersion);
-    this.versions.replaceChildren(...(shown ? [shown] : []));
+    this.versions.update(versions, this.message.id);
     this.paint();
   }
 

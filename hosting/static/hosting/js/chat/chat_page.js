@@ -38,7 +38,7 @@ export class ChatPage {
     this.thread = new Thread(byId("thread"), {
       onRegenerate: (message) => this.#regenerate(message),
       onEdit: (message, content) => this.#send(content, message.parent),
-      onShowVersion: (id) => this.#try(this.#conversation.showVersion(id)),
+      onShowVersion: (id) => this.#showVersion(id),
     });
     this.scroll = new ScrollKeeper(byId("scroller"), byId("thread"), byId("jump"));
     this.sidebar = new Sidebar();
@@ -172,7 +172,7 @@ export class ChatPage {
       ...(isNew && systemPrompt ? { system_prompt: systemPrompt } : {}),
     });
     this.scroll.toEnd();
-    this.composer.focus();
+    if (isPointerFine()) this.composer.focus();
     try {
       await sent;
     } catch (error) {
@@ -203,6 +203,12 @@ export class ChatPage {
     await this.#try(this.#conversation.regenerate(answer, this.#choice()));
     this.scroll.toEnd();
     this.composer.focus();
+  }
+
+  /** @param {string} id */
+  #showVersion(id) {
+    this.#try(this.#conversation.showVersion(id));
+    this.thread.view(id)?.node.querySelector(".versions button:enabled")?.focus();
   }
 
   #choice() {

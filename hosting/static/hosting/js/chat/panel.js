@@ -33,6 +33,9 @@ function place(panel, button) {
 
 /** Up, Down, Home and End move through the items of a menu. @param {HTMLElement} menu */
 export function moveByArrows(menu) {
+  menu.addEventListener("toggle", (event) => {
+    if (event.newState === "open") menu.querySelector('[role^="menuitem"]')?.focus();
+  });
   menu.addEventListener("keydown", (event) => {
     const items = [...menu.querySelectorAll('[role^="menuitem"], [role="option"]')];
     const at = items.indexOf(document.activeElement);

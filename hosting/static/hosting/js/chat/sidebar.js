@@ -16,8 +16,11 @@ export class Sidebar {
     this.openButton.addEventListener("click", () => this.toggle());
     byId("close-sidebar").addEventListener("click", () => this.toggle());
     byId("backdrop").addEventListener("click", () => this.closeDrawer());
-    this.sidebar.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && this.#isDrawerOpen) this.closeDrawer();
+    addEventListener("keydown", (event) => {
+      if (event.key !== "Escape" || !this.#isDrawerOpen || document.querySelector(":popover-open")) return;
+      event.preventDefault();
+      this.closeDrawer();
+      this.openButton.focus();
     });
     narrow.addEventListener("change", () => this.#show());
     this.#show();

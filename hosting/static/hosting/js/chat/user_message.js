@@ -3,7 +3,7 @@
 import { copyButton } from "./clipboard.js";
 import { element, iconButton } from "./dom.js";
 import { autosize, isSendKey } from "./textarea.js";
-import { versionSwitch } from "./message_tools.js";
+import { VersionSwitch } from "./version_switch.js";
 
 export class UserMessageView {
   /**
@@ -14,7 +14,15 @@ export class UserMessageView {
     this.message = message;
     this.actions = actions;
     this.bubble = element("div", { class: "bubble" }, message.content);
-    this.tools = element("div", { class: "message-tools" });
+    this.versions = new VersionSwitch(actions.onShowVersion);
+    this.editButton = iconButton("Edit message", "pencil", () => this.edit());
+    this.tools = element(
+      "div",
+      { class: "message-tools" },
+      this.versions.node,
+      copyButton("Copy message", () => this.message.content),
+      this.editButton,
+    );
     this.node = element(
       "article",
       { class: "message message-user", "data-id": message.id, "aria-label": "You" },
@@ -25,13 +33,8 @@ export class UserMessageView {
 
   /** @param {{versions: import("./api.js").Message[], isBusy: boolean}} state */
   update({ versions, isBusy }) {
-    const edit = iconButton("Edit message", "pencil", () => this.edit());
-    edit.disabled = isBusy;
-    this.tools.replaceChildren(
-      ...[versionSwitch(versions, this.message.id, this.actions.onShowVersion)].filter(Boolean),
-      copyButton("Copy message", () => this.message.content),
-      edit,
-    );
+    this.versions.update(versions, this.message.id);
+    this.editButton.disabled = isBusy;
   }
 
   edit() {
@@ -73,6 +76,6 @@ export class UserMessageView {
     this.editor?.replaceWith(this.bubble);
     this.editor = undefined;
     this.tools.hidden = false;
-    this.tools.querySelector('[aria-label="Edit message"]')?.focus();
+    this.editButton.focus();
   }
 }

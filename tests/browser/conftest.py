@@ -1,0 +1,120 @@
+"""A real Chromium, signed in; a test fails on any error in its console or request to elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.chat import Chat
+from tests.stack import Stack, stack
+
+__all__ = ["stack"]
+
+OpenChat = Callable[..., Chat]
+Hold = Callable[[], contextlib.AbstractContextManager[None]]
+
+# No answer is longer than the tests need
+SETTINGS = '{"numbers": {"max_tokens": 250}, "thinking": false}'
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/browser" in item.path.as_posix():
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.stack)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium; without one, the browser that playwright has installed."""
+    path = os.environ.get("CHROME") or shutil.which("chromium") or shutil.which("google-chrome")
+    arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=path, args=arguments)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="session")
+def signed_in(browser: Browser, stack: Stack) -> Any:
+    """The cookies of the administrator."""
+    context = browser.new_context(base_url=stack.base_url)
+    page = context.new_page()
+    page.goto("/")
+    page.locator("input[name=username], input[name=email]").fill(stack.admin_email)
+    page.locator("input[name=password]").fill(stack.admin_password)
+    page.locator("input[name=password]").press("Enter")
+    page.wait_for_selector("#composer")
+    page.evaluate("text => localStorage.setItem('hearth-settings', text)", SETTINGS)
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def troubles() -> list[str]:
+    """What a test's pages complained of. A test that provokes errors clears it."""
+    return []
+
+
+@pytest.fixture
+def open_chat(
+    browser: Browser, stack: Stack, signed_in: Any, troubles: list[str]
+) -> Iterator[OpenChat]:
+    """Opens a tab, in a browser of its own, with the options of a Playwright context."""
+    contexts = []
+
+    def open_one(path: str = "/", **options: Any) -> Chat:
+        options = {"viewport": {"width": 1280, "height": 800}, **options}
+        context = browser.new_context(base_url=stack.base_url, storage_state=signed_in, **options)
+        contexts.append(context)
+        page = context.new_page()
+        _watch(page, stack.base_url, troubles)
+        chat = Chat(page)
+        chat.open(path)
+        return chat
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+@pytest.fixture
+def chat(open_chat: OpenChat) -> Chat:
+    return open_chat()
+
+
+@pytest.fixture
+def hold_engine(stack: Stack) -> Hold:
+    """Stops the engine in the middle of a word, for as long as the test looks."""
+    pid = stack.pid_of("engine")
+
+    @contextlib.contextmanager
+    def hold() -> Iterator[None]:
+        os.kill(pid, signal.SIGSTOP)
+        yield
+        with contextlib.suppress(ProcessLookupError):  # held too long for its supervisor
+            os.kill(pid, signal.SIGCONT)
+
+    return hold
+
+
+def _watch(page: Page, base_url: str, troubles: list[str]) -> None:
+    """Errors, policy violations (which the console tells), dialogs, and requests to elsewhere."""
+    page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+    page.on("console", lambda line: troubles.append(line.text) if line.type == "error" else None)
+    page.on("dialog", lambda dialog: (troubles.append("dialog"), dialog.dismiss()))
+
+    def check(request: Any) -> None:
+        if not request.url.startswith((base_url, "blob:")):
+            troubles.append(f"asked {request.url}")
+
+    page.on("request", check)

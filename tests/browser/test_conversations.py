@@ -1,0 +1,81 @@
+"""The list of conversations: rename, pin, delete with undo, search."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.chat import Chat
+
+
+@pytest.fixture
+def named(chat: Chat) -> tuple[Chat, str]:
+    """A conversation of this test alone, open, and its title."""
+    chat.ask("Introduce yourself")
+    title = f"Talk {uuid.uuid4().hex[:8]}"
+    _rename(chat, title)
+    return chat, title
+
+
+def _rename(chat: Chat, title: str) -> None:
+    index = 0
+    chat.choose_from_row_menu(index, "Rename")
+    field = chat.page.get_by_label("Title")
+    field.fill(title)
+    field.press("Enter")
+
+
+def test_a_new_title_is_kept(named: tuple[Chat, str]) -> None:
+    chat, title = named
+    expect(chat.page.locator("#title")).to_have_text(title)
+    chat.page.reload()
+    expect(chat.page.locator("#title")).to_have_text(title)
+    expect(chat.page.get_by_role("link", name=title)).to_be_visible()
+
+
+def test_search_finds_by_title(named: tuple[Chat, str]) -> None:
+    chat, title = named
+    chat.page.keyboard.press("Control+k")
+    chat.page.keyboard.type(title)
+    expect(chat.rows).to_have_count(1)
+    expect(chat.title_of_row(0)).to_have_text(title)
+    chat.page.get_by_label("Search conversations").fill("no such words anywhere")
+    expect(chat.page.get_by_text("No conversation matches.")).to_be_visible()
+
+
+def test_a_pinned_conversation_is_first(named: tuple[Chat, str]) -> None:
+    chat, title = named
+    chat.choose_from_row_menu(0, "Pin")
+    expect(chat.page.get_by_role("heading", name="Pinned")).to_be_visible()
+    expect(chat.title_of_row(0)).to_have_text(title)
+    chat.choose_from_row_menu(0, "Unpin")
+    expect(chat.page.get_by_role("heading", name="Pinned")).to_have_count(0)
+
+
+def test_deleting_can_be_undone_until_it_is_done(named: tuple[Chat, str]) -> None:
+    chat, title = named
+    row = chat.page.get_by_role("link", name=title)
+    chat.choose_from_row_menu(0, "Delete")
+    expect(row).to_have_count(0)
+    chat.page.get_by_role("button", name="Undo").click()
+    expect(row).to_be_visible()
+    chat.choose_from_row_menu(0, "Delete")
+    with chat.page.expect_response(lambda answer: answer.request.method == "DELETE"):
+        chat.page.get_by_role("button", name="Close", exact=True).click()
+    chat.page.reload()
+    expect(chat.page.locator("#model-button .model-name")).to_be_visible()
+    expect(row).to_have_count(0)
+
+
+def test_a_new_conversation_gets_a_title_by_itself(chat: Chat) -> None:
+    chat.ask("What can Hearth do?")
+    chat.page.wait_for_function(
+        """async () => {
+            const id = location.pathname.split("/").at(-1);
+            const { conversation } = await (await fetch(`/chat/conversations/${id}`)).json();
+            return conversation.title;
+        }"""
+    )
+    expect(chat.page.locator("#title")).not_to_have_text("What can Hearth do?")

@@ -1,0 +1,74 @@
+"""An answer is seen whole, by every tab, whatever is reloaded or killed while it is written."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.chat import LONG_QUESTION, Chat
+from tests.browser.conftest import Hold, OpenChat
+from tests.stack import Stack
+
+RESTART_MS = 60_000
+
+
+def test_a_reload_in_the_middle_shows_the_rest(
+    chat: Chat, open_chat: OpenChat, hold_engine: Hold
+) -> None:
+    chat.say(LONG_QUESTION)
+    chat.wait_for_words(40)
+    with hold_engine():
+        chat.page.reload()
+        chat.wait_for_words(40)
+        assert chat.is_running()
+    assert chat.whole_answer() == open_chat(chat.address).whole_answer()
+
+
+def test_a_second_tab_sees_the_same_live(
+    chat: Chat, open_chat: OpenChat, hold_engine: Hold
+) -> None:
+    chat.say(LONG_QUESTION)
+    chat.wait_for_words(40)
+    with hold_engine():
+        other = open_chat(chat.address)
+        other.wait_for_words(40)
+        assert other.is_running()
+    assert other.whole_answer() == chat.whole_answer()
+
+
+def test_a_question_of_another_tab_appears(chat: Chat, open_chat: OpenChat) -> None:
+    chat.ask("Introduce yourself")
+    other = open_chat(chat.address)
+    chat.say("What is 12 + 30?")
+    expect(other.bubbles.last).to_have_text("What is 12 + 30?")
+    assert other.whole_answer() == chat.whole_answer()
+
+
+def test_leaving_and_coming_back_finds_the_answer(chat: Chat) -> None:
+    chat.say(LONG_QUESTION)
+    chat.wait_for_words(40)
+    address = chat.address
+    chat.page.get_by_role("link", name="New chat").first.click()
+    expect(chat.answers).to_have_count(0)
+    chat.page.go_back()
+    chat.wait_for_words(60)
+    assert chat.address == address
+    whole = chat.whole_answer()
+    chat.page.reload()
+    expect(chat.last_answer).to_have_attribute("aria-busy", "false")
+    assert chat.last_prose.inner_text() == whole
+
+
+@pytest.mark.parametrize("victim", ["web", "engine", "redis"])
+def test_a_killed_process_costs_no_word(
+    chat: Chat, open_chat: OpenChat, stack: Stack, troubles: list[str], victim: str
+) -> None:
+    chat.say(LONG_QUESTION)
+    chat.wait_for_words(80)
+    old = stack.kill(victim)
+    stack.wait_restarted(victim, old)
+    expect(chat.last_answer).to_have_attribute("aria-busy", "false", timeout=RESTART_MS)
+    whole = chat.last_prose.inner_text()
+    assert whole.count("The chat page") == 1
+    assert open_chat(chat.address).whole_answer() == whole
+    troubles.clear()  # the browser itself complains of connections that were cut

@@ -1,0 +1,137 @@
+"""What a model writes is shown safely and never painted twice."""
+
+from __future__ import annotations
+
+import random
+
+from tests.browser.chat import Chat
+from tests.browser.payloads import DOCUMENTS, HOSTILE
+
+FEED = """
+    const container = document.createElement("div");
+    container.className = "prose";
+    document.getElementById("thread").append(container);
+    const stream = new module.MarkdownStream(container);
+    for (const end of argument.ends) stream.update(argument.text.slice(0, end));
+    stream.finish(argument.text);
+"""
+# Colours arrive later and are spans only
+PLAIN = """
+    const plain = (node) => {
+        const copy = node.cloneNode(true);
+        for (const code of copy.querySelectorAll("pre code")) code.textContent = code.textContent;
+        return copy.innerHTML;
+    };
+"""
+FORBIDDEN = """
+    const found = [];
+    for (const node of container.querySelectorAll("*")) {
+        if (node.closest(".button, svg")) continue;  // ours
+        if (!ALLOWED.has(node.localName)) found.push(node.outerHTML);
+        for (const { name, value } of node.attributes) {
+            const isBadLink = name === "href" && !/^(https?:|mailto:)/.test(value);
+            if (name.startsWith("on") || name === "style" || name === "src" || isBadLink)
+                found.push(`${name}=${value}`);
+        }
+        if (node.localName === "a" && !node.rel.includes("noopener")) found.push("opener");
+    }
+    return found;
+"""
+ALLOWED = (
+    'const ALLOWED = new Set(("a blockquote br code del div em h3 h4 h5 h6 hr li ol p pre span '
+    'strong table tbody td th thead tr ul").split(" "));'
+)
+
+
+def _cuts(text: str, seed: int) -> list[int]:
+    """Where the deltas of a stream end; sometimes every character is one."""
+    dice = random.Random(seed)
+    if seed % 2:
+        return list(range(1, len(text) + 1))
+    return sorted(dice.sample(range(1, len(text) + 1), min(len(text), 12)))
+
+
+def test_hostile_text_stays_text(chat: Chat, troubles: list[str]) -> None:
+    assert len(HOSTILE) >= 25
+    for number, text in enumerate(HOSTILE):
+        for cuts in ([], _cuts(text, 1), _cuts(text, number * 2)):
+            found = chat.module(
+                "markdown_stream", ALLOWED + FEED + FORBIDDEN, {"text": text, "ends": cuts}
+            )
+            assert found == [], text
+    assert chat.page.evaluate("window.stolen") is None
+    assert troubles == []
+
+
+def test_a_stream_ends_as_the_whole_text_would(chat: Chat) -> None:
+    for seed, text in enumerate(DOCUMENTS * 2):
+        body = (
+            FEED
+            + PLAIN
+            + """
+            const whole = document.createElement("div");
+            new module.MarkdownStream(whole).finish(argument.text);
+            return [plain(container), plain(whole)];
+        """
+        )
+        streamed, whole = chat.module(
+            "markdown_stream", body, {"text": text, "ends": _cuts(text, seed)}
+        )
+        assert streamed == whole
+
+
+def test_a_closed_block_is_never_touched_again(chat: Chat) -> None:
+    mutations = chat.module(
+        "markdown_stream",
+        """
+        const container = document.createElement("div");
+        const stream = new module.MarkdownStream(container);
+        let text = "The first block.\\n\\nThe second\\n";
+        stream.update(text);
+        const [first] = container.children;
+        const records = [];
+        const observer = new MutationObserver((seen) => records.push(...seen));
+        const all = { subtree: true, childList: true, characterData: true, attributes: true };
+        observer.observe(first, all);
+        for (let word = 0; word < 300; word++) stream.update((text += ` word ${word}.\\n\\n`));
+        stream.finish(text);
+        records.push(...observer.takeRecords());
+        return container.children[0] === first ? records.length : "replaced";
+        """,
+    )
+    assert mutations == 0
+
+
+def test_open_code_grows_in_place(chat: Chat) -> None:
+    is_same = chat.module(
+        "markdown_stream",
+        """
+        const container = document.createElement("div");
+        const stream = new module.MarkdownStream(container);
+        let text = "```python\\nx = 1\\n";
+        stream.update(text);
+        const letters = container.querySelector("code").firstChild;
+        for (let line = 0; line < 50; line++) stream.update((text += `y${line} = x\\n`));
+        return letters === container.querySelector("code").firstChild;
+        """,
+    )
+    assert is_same
+
+
+def test_code_is_coloured_when_its_fence_closes(chat: Chat) -> None:
+    chat.module(
+        "markdown_stream",
+        FEED,
+        {"text": "```python\ndef f(): return 1\n```\n", "ends": [12, 20]},
+    )
+    chat.page.wait_for_selector(".prose .code-block .hljs-keyword")
+    assert chat.page.locator(".prose .code-language").inner_text() == "python"
+
+
+def test_code_can_be_copied(chat: Chat) -> None:
+    chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    chat.module("markdown_stream", FEED, {"text": "```sh\nmake up\n```\n", "ends": []})
+    chat.page.locator("#empty").evaluate("node => { node.hidden = true; }")
+    chat.page.get_by_role("button", name="Copy code").click()
+    chat.page.get_by_role("button", name="Copied").wait_for()
+    assert chat.page.evaluate("navigator.clipboard.readText()") == "make up"

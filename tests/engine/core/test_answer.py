@@ -1,0 +1,120 @@
+"""Tokens into wire events: text, ends, counts, replay."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import wire
+from engine.core.answer import Answer, Piece
+from tests.fakes import FAKE_END_TOKEN_ID, FakeTextStream, make_work
+
+LETTERS = "abcdefghij"
+
+
+class Letters:
+    """Token n is the n-th letter; 8 starts reasoning, 9 ends it; 7 is held until the end."""
+
+    def __init__(self) -> None:
+        self.channel = wire.Channel.CONTENT
+        self.has_tool_calls = False
+        self._held = ""
+
+    def add(self, token_id: int) -> list[Piece]:
+        if token_id in (8, 9):
+            is_start = token_id == 8
+            self.channel = wire.Channel.REASONING if is_start else wire.Channel.CONTENT
+            return []
+        if token_id == 7:
+            self._held = "h"
+            return []
+        return [Piece(channel=self.channel, text=LETTERS[token_id])]
+
+    def finish(self) -> list[Piece]:
+        return [Piece(channel=self.channel, text=self._held)] if self._held else []
+
+
+def answer(delivered: tuple[int, ...] = (), **changes: object) -> Answer:
+    work = make_work("r", **{"max_tokens": 100, **changes})
+    return Answer(work, Letters(), end_token_ids={0}, delivered_token_ids=delivered)
+
+
+def text_of(events: list[wire.Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, wire.Delta))
+
+
+def say(one: Answer, token_ids: list[int]) -> str:
+    return "".join(text_of(one.add(token_id)) for token_id in token_ids)
+
+
+def test_each_token_is_delivered_once_even_when_it_brings_no_text() -> None:
+    one = answer(stop=("bc",))
+    events = [event for token_id in (1, 1, 3) for event in one.add(token_id)]
+    assert [event.token_ids for event in events] == [(1,), (1,), (3,)]
+    assert [event.text for event in events] == ["", "b", "bd"]
+
+
+def test_an_end_token_ends_the_answer_and_shows_what_was_held() -> None:
+    one = answer(stop=("bc",))
+    assert say(one, [3, 1]) == "d"
+    assert text_of(one.add(FAKE_END_TOKEN_ID)) == "b"
+    assert one.ending is not None and one.ending.reason is wire.FinishReason.STOP
+    assert one.usage.completion_tokens == 3
+
+
+def test_a_stop_string_across_tokens_ends_the_answer_before_it() -> None:
+    one = answer(stop=("bcd",))
+    assert say(one, [5, 1, 2, 3]) == "f"
+    assert one.ending is not None and one.ending.stop_string == "bcd"
+
+
+def test_stop_strings_do_not_count_in_reasoning() -> None:
+    one = answer(stop=("b",))
+    assert say(one, [8, 1, 9, 3]) == "bd"
+    assert one.ending is None
+
+
+def test_max_tokens_ends_the_answer_with_all_its_text() -> None:
+    one = answer(max_tokens=2)
+    assert say(one, [1, 7]) == "bh"
+    assert one.ending is not None and one.ending.reason is wire.FinishReason.LENGTH
+
+
+def test_a_stop_string_at_max_tokens_counts_as_stop() -> None:
+    one = answer(max_tokens=2, stop=("bh",))
+    assert say(one, [1, 7]) == ""
+    assert one.ending is not None and one.ending.reason is wire.FinishReason.STOP
+
+
+def test_reasoning_tokens_are_counted() -> None:
+    one = answer()
+    say(one, [8, 1, 2, 9, 3])
+    assert one.usage.reasoning_tokens == 3 and one.usage.completion_tokens == 5
+
+
+def test_cancel_shows_what_was_held() -> None:
+    one = answer(stop=("bcd",))
+    say(one, [1, 2])
+    assert text_of(one.cut()) == "bc"
+    assert one.ending is not None and one.ending.reason is wire.FinishReason.CANCELLED
+
+
+@pytest.mark.parametrize("cut", range(9))
+def test_a_resumed_answer_says_exactly_the_rest(cut: int) -> None:
+    token_ids = [3, 8, 1, 9, 2, 1, 2, 4, 5]
+    changes = {"stop": ("bce",), "max_tokens": 50}
+    whole = say(answer(**changes), token_ids)
+    first = say(answer(**changes), token_ids[:cut])
+    resumed = answer(tuple(token_ids[:cut]), **changes)
+    rest = "" if resumed.ending else say(resumed, token_ids[cut:])
+    assert first + rest == whole
+
+
+def test_an_answer_that_was_complete_when_its_engine_died_ends_at_once() -> None:
+    assert answer((1, 2), max_tokens=2).ending is not None
+    assert answer((1, FAKE_END_TOKEN_ID)).ending is not None
+
+
+def test_the_fake_text_stream_is_a_text_stream() -> None:
+    work = make_work("r")
+    one = Answer(work, FakeTextStream(), end_token_ids=frozenset())
+    assert text_of(one.add(12)) == "12 "

@@ -1,0 +1,208 @@
+"""Random histories of the whole loop on fakes: the wire's laws hold whatever happens, in any order.
+
+Requests arrive, are cancelled, are taken away, make their step fail; the engine dies and another
+one goes on; models are unloaded. The fake model's next token is a hash of the whole context, so
+that a token lost, doubled or computed from the wrong row shows in every later one.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from engine import wire
+from engine.core.delivery import Dropped
+from engine.guard import MemoryGuard
+from engine.metrics import Vitals
+from engine.pool import ModelPool
+from engine.worker import Worker
+from tests.fakes import (
+    FAKE_END_TOKEN_ID,
+    FakeClock,
+    FakeContext,
+    FakeMemory,
+    FakeShelf,
+    FakeTransport,
+    make_delivery,
+    make_work,
+)
+
+NUM_TURNS = 3500
+POISON = 96
+POISON_LENGTH = 12
+MODELS = tuple(
+    wire.ModelSpec(name=name, path=name, max_rows=max_rows, stall_ms=20)
+    for name, max_rows in (("wide", 8), ("narrow", 1))
+)
+
+
+def expected_tokens(work: wire.Work) -> list[int]:
+    context, tokens = FakeContext(work.prompt_token_ids, work.sampling.seed), []
+    while len(tokens) < work.max_tokens and FAKE_END_TOKEN_ID not in tokens:
+        tokens.append(context.draw())
+    return tokens
+
+
+class History:
+    """One random history; `requests` are told apart by what has happened to them."""
+
+    def __init__(self, seed: int):
+        self.chooser = random.Random(seed)
+        self.clock = FakeClock()
+        self.transport = FakeTransport()
+        self.works: dict[str, wire.Work] = {}
+        self.attempts: dict[str, int] = {}
+        self.cancelled: set[str] = set()
+        self.num_dropped = 0
+        self.start_engine()
+
+    def start_engine(self) -> None:
+        memory = FakeMemory()
+        self.vitals = Vitals(
+            engine_name="e", memory=memory, clock=self.clock, wall_clock=self.clock
+        )
+        shelf = FakeShelf(
+            self.clock, self.vitals, poison_token_id=POISON, poison_length=POISON_LENGTH
+        )
+        pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=1 << 40), clock=self.clock)
+        self.worker = Worker(
+            transport=self.transport,
+            pool=pool,
+            vitals=self.vitals,
+            memory=memory,
+            clock=self.clock,
+        )
+        self.transport.inbox.clear()
+        self.transport.send(wire.Configure(models=MODELS))
+
+    @property
+    def open_ids(self) -> list[str]:
+        return [one for one in self.works if one not in self.transport.ends]
+
+    def arrive(self) -> None:
+        if len(self.open_ids) > 25:
+            return
+        request_id = f"r{len(self.works)}"
+        is_poison = self.chooser.random() < 0.04
+        length = self.chooser.choice([1, 2, 3, 8, 20, 60])
+        prompt = [self.chooser.randrange(1, 90) for _ in range(length)]
+        work = make_work(
+            request_id,
+            model=self.chooser.choice(["wide", "wide", "wide", "narrow"]),
+            prompt=[POISON, *prompt] if is_poison else prompt,
+            max_tokens=self.chooser.choice([1, 2, 5, 20, 40]),
+            sampling=wire.Sampling(seed=self.chooser.randrange(1000)),
+        )
+        self.works[request_id] = work
+        self.deliver(request_id)
+
+    def deliver(self, request_id: str, *, is_suspect: bool = False) -> None:
+        attempt = self.attempts[request_id] = self.attempts.get(request_id, 0) + 1
+        delivered = self.transport.tokens(request_id)
+        work = self.works[request_id]
+        self.transport.send(
+            make_delivery(work, delivered=delivered, attempt=attempt, is_suspect=is_suspect)
+        )
+
+    def cancel(self) -> None:
+        if self.open_ids:
+            request_id = self.chooser.choice(self.open_ids)
+            self.cancelled.add(request_id)
+            self.transport.send(wire.Cancel(request_id=request_id))
+
+    def lose_lease(self) -> None:
+        """Another engine takes the request and gives it back."""
+        if self.transport.inbox or not self.open_ids:
+            return
+        request_id = self.chooser.choice(self.open_ids)
+        self.num_dropped += 1
+        before = len(self.transport.events[request_id])
+        self.transport.send(Dropped(request_id=request_id))
+        for _ in range(3):
+            self.worker.turn()
+        assert len(self.transport.events[request_id]) == before, "a lost lease is silent"
+        self.deliver_again(request_id)
+
+    def deliver_again(self, request_id: str) -> None:
+        self.deliver(request_id, is_suspect=self.chooser.random() < 0.5)
+        if request_id in self.cancelled:
+            self.transport.send(wire.Cancel(request_id=request_id))
+
+    def die(self) -> None:
+        """kill -9: another engine gets everything that has no end."""
+        self.start_engine()
+        for request_id in self.open_ids:
+            self.deliver_again(request_id)
+
+    def unload(self) -> None:
+        name = self.chooser.choice(MODELS).name
+        self.transport.send(wire.UnloadModel(name=name))
+
+    def run(self, num_turns: int) -> None:
+        happenings = [
+            (0.25, self.arrive),
+            (0.03, self.cancel),
+            (0.01, self.lose_lease),
+            (0.003, self.die),
+            (0.003, self.unload),
+        ]
+        for _ in range(num_turns):
+            for likelihood, happen in happenings:
+                if self.chooser.random() < likelihood:
+                    happen()
+            self.worker.turn()
+
+    def finish(self) -> None:
+        for _ in range(6000):
+            if not self.open_ids:
+                return
+            self.worker.turn()
+        raise AssertionError(f"silence: {self.open_ids}")
+
+    def check(self, request_id: str) -> None:
+        work, events = self.works[request_id], self.transport.events[request_id]
+        assert not any(isinstance(one, (wire.Accepted, wire.Refused)) for one in events)
+        assert sum(isinstance(one, wire.Started) for one in events) <= 1
+        tokens, expected = self.transport.tokens(request_id), expected_tokens(work)
+        assert tokens == expected[: len(tokens)], "tokens are those of an undisturbed run"
+        texts = [f"{token_id} " for token_id in tokens if token_id != FAKE_END_TOKEN_ID]
+        assert self.transport.text(request_id) == "".join(texts)
+        self.check_end(work, events[-1], tokens, expected)
+
+    def check_end(
+        self, work: wire.Work, end: wire.Event, tokens: list[int], expected: list[int]
+    ) -> None:
+        if isinstance(end, wire.Failed):
+            assert end.code is wire.Code.ENGINE_ERROR and work.prompt_token_ids[0] == POISON
+            return
+        assert isinstance(end, wire.Finished)
+        assert end.usage.completion_tokens == len(tokens)
+        if end.reason is wire.FinishReason.CANCELLED:
+            assert work.request_id in self.cancelled
+            return
+        assert tokens == expected
+        is_stop = tokens[-1] == FAKE_END_TOKEN_ID
+        assert end.reason is (wire.FinishReason.STOP if is_stop else wire.FinishReason.LENGTH)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_law_holds_in_a_random_history(seed: int) -> None:
+    history = History(seed)
+    history.run(NUM_TURNS)
+    history.finish()
+    for request_id in history.works:
+        history.check(request_id)
+    assert len(history.works) > 500 and history.num_dropped > 10
+    ends = {type(end) for end in history.transport.ends.values()}
+    assert wire.Failed in ends and wire.Finished in ends
+
+
+def test_an_idle_engine_is_not_stalled() -> None:
+    history = History(1)
+    history.run(300)
+    history.finish()
+    for _ in range(5):
+        history.worker.turn()
+    history.clock.now += 3600
+    assert history.vitals.stalled_seconds == 0.0

@@ -1,0 +1,117 @@
+"""A real tiny model behind the real loop, driven turn by turn; and single runs to compare with."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.generate import generate_step
+
+from engine import wire
+from engine.core.pacing import TimeLedger
+from engine.handle import ModelHandle, StepRunner
+from engine.metrics import Vitals
+from engine.model.loader import LoadedModel, load
+from engine.model.runner import Runner
+from engine.shelf import ModelVoice
+from tests.fakes import FakeMemory, make_delivery, make_work
+from tests.tiny_models import tiny_model_path
+
+
+@functools.cache
+def loaded(name: str) -> LoadedModel:
+    *_, last = load(tiny_model_path(name), casts_to_float32=True)
+    assert last.loaded is not None
+    return last.loaded
+
+
+def make_handle(
+    name: str,
+    *,
+    max_rows: int = 8,
+    wrap: Callable[[StepRunner], StepRunner] = lambda runner: runner,
+    **changes: Any,
+) -> ModelHandle:
+    model = loaded(name)
+    voice = ModelVoice(model.tokenizer)
+    return ModelHandle(
+        wire.ModelSpec(name=name, path="", max_rows=max_rows, **changes),
+        runner=wrap(Runner(model.model, decode_token=voice.decode_token)),
+        voice=voice,
+        ledger=TimeLedger(),
+        vitals=Vitals(engine_name="e", memory=FakeMemory()),
+        is_batchable=model.is_batchable,
+    )
+
+
+class Run:
+    """Requests through one handle; `tokens` and `ends` by request id."""
+
+    def __init__(self, handle: ModelHandle):
+        self.handle = handle
+        self.events: dict[str, list[wire.Event]] = {}
+        self.ends: dict[str, wire.Event] = {}
+
+    def add(self, work: wire.Work, *, delivered: Sequence[int] = ()) -> None:
+        attempt = 2 if delivered else 1
+        self._take(self.handle.add(make_delivery(work, delivered=delivered, attempt=attempt)))
+
+    def cancel(self, request_id: str) -> None:
+        self._take(self.handle.cancel(request_id))
+
+    def turn(self) -> None:
+        self._take(self.handle.turn())
+
+    def finish(self) -> None:
+        for _ in range(5000):
+            if self.handle.is_idle:
+                return
+            self.turn()
+        raise AssertionError("the run does not come to an end")
+
+    def tokens(self, request_id: str) -> list[int]:
+        deltas = (one for one in self.events[request_id] if isinstance(one, wire.Delta))
+        return [token_id for delta in deltas for token_id in delta.token_ids]
+
+    def _take(self, events: list[tuple[str, wire.Event]]) -> None:
+        for request_id, event in events:
+            self.events.setdefault(request_id, []).append(event)
+            if isinstance(event, wire.TERMINAL_EVENTS):
+                self.ends[request_id] = event
+
+
+def run_alone(name: str, work: wire.Work) -> list[int]:
+    run = Run(make_handle(name))
+    run.add(work)
+    run.finish()
+    return run.tokens(work.request_id)
+
+
+def reference_tokens(name: str, work: wire.Work) -> list[int]:
+    """The greedy answer by mlx_lm's own single-sequence loop."""
+    steps = generate_step(
+        mx.array(work.prompt_token_ids),
+        loaded(name).model,
+        max_tokens=work.max_tokens,
+        sampler=lambda logprobs: mx.argmax(logprobs, axis=-1),
+    )
+    return [int(token_id) for token_id, _ in steps][: work.max_tokens]
+
+
+def random_works(seed: int, count: int, *, longest: int = 100, **changes: Any) -> list[wire.Work]:
+    chooser = random.Random(seed)
+    lengths = [1, 2, 7, 7, 20, 20, 33, longest]
+    return [
+        make_work(
+            f"r{number}",
+            prompt=[
+                chooser.randrange(10, 4000) for _ in range(lengths[(number + seed) % len(lengths)])
+            ],
+            max_tokens=chooser.randrange(1, 24),
+            **changes,
+        )
+        for number in range(count)
+    ]

@@ -1,0 +1,131 @@
+"""Greedy answers are those of single runs, whoever joins and leaves, on every kind of cache."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from mlx_lm.generate import BatchGenerator
+
+from engine import wire
+from engine.core.step import Outcome, Step
+from engine.handle import StepRunner
+from tests.engine.model.rig import Run, loaded, make_handle, random_works, reference_tokens
+from tests.fakes import make_work
+
+ATTENTION, WINDOW, HYBRID, STATE, CHUNKED = (
+    "tiny-qwen3",
+    "tiny-gemma3",
+    "tiny-qwen3-next",
+    "tiny-mamba",
+    "tiny-llama4",
+)
+
+
+def run_with_random_joins(run: Run, works: list[wire.Work], seed: int) -> None:
+    chooser, pending = random.Random(seed), list(works)
+    while pending:
+        run.add(pending.pop(0))
+        for _ in range(chooser.choice([0, 0, 1, 3, 6])):
+            run.turn()
+    run.finish()
+
+
+@pytest.mark.parametrize("name", [ATTENTION, WINDOW, HYBRID, STATE, CHUNKED])
+def test_answers_are_those_of_single_runs_at_random_joins_and_leaves(name: str) -> None:
+    works = random_works(3, 9)
+    run = Run(make_handle(name))
+    run_with_random_joins(run, works, seed=3)
+    for work in works:
+        assert run.tokens(work.request_id) == reference_tokens(name, work), work.request_id
+
+
+@pytest.mark.parametrize("name", [ATTENTION, WINDOW])
+def test_a_window_may_be_passed_while_others_leave(name: str) -> None:
+    works = [make_work("long", prompt=range(10, 60), max_tokens=40)]
+    works += [make_work(f"s{n}", prompt=range(20, 25 + n), max_tokens=3 + 9 * n) for n in range(3)]
+    run = Run(make_handle(name))
+    run_with_random_joins(run, works, seed=1)
+    for work in works:
+        assert run.tokens(work.request_id) == reference_tokens(name, work), work.request_id
+
+
+def test_prompts_cut_into_many_slices_give_the_same_answer() -> None:
+    works = [make_work(f"r{n}", prompt=range(10 + n, 310 + n), max_tokens=4) for n in range(3)]
+    run = Run(make_handle(ATTENTION, stall_ms=1, decode_share=0.5))
+    run.add(make_work("victim", prompt=[5, 6, 7], max_tokens=200))
+    for work in works:
+        run.add(work)
+    run.finish()
+    for work in works:
+        assert run.tokens(work.request_id) == reference_tokens(ATTENTION, work)
+
+
+def test_batch_generator_agrees() -> None:
+    works = random_works(5, 6)
+    run = Run(make_handle(ATTENTION))
+    run_with_random_joins(run, works, seed=5)
+    generator = BatchGenerator(loaded(ATTENTION).model)
+    uids = generator.insert(
+        [list(work.prompt_token_ids) for work in works], [work.max_tokens for work in works]
+    )
+    answers: dict[int, list[int]] = {uid: [] for uid in uids}
+    while responses := generator.next_generated():
+        for response in responses:
+            answers[response.uid].append(response.token)
+    generator.close()
+    for uid, work in zip(uids, works, strict=True):
+        assert run.tokens(work.request_id) == answers[uid]
+
+
+def test_a_cancelled_row_leaves_the_others_alone() -> None:
+    works = random_works(7, 5)
+    run = Run(make_handle(ATTENTION))
+    for work in works:
+        run.add(work)
+    for _ in range(4):
+        run.turn()
+    run.cancel("r1")
+    run.finish()
+    end = run.ends["r1"]
+    assert isinstance(end, wire.Finished) and end.reason is wire.FinishReason.CANCELLED
+    for work in works:
+        expected = reference_tokens(ATTENTION, work)
+        got = run.tokens(work.request_id)
+        assert got == expected if work.request_id != "r1" else got == expected[: len(got)]
+
+
+class BreakingRunner:
+    """A real runner whose steps fail while they compute the row that begins with `token_id`."""
+
+    def __init__(self, runner: StepRunner, token_id: int):
+        self._runner = runner
+        self._token_id = token_id
+        self._broken: set[int] = set()
+
+    def reset(self) -> None:
+        self._runner.reset()
+
+    def run(self, step: Step) -> Outcome | None:
+        for one in step.slices:
+            for row_id, token_ids in zip(one.row_ids, one.token_ids, strict=True):
+                if one.start_tokens == 0 and token_ids[0] == self._token_id:
+                    self._broken.add(row_id)
+        if self._broken & set(step.decodes):
+            raise RuntimeError("out of luck")
+        return self._runner.run(step)
+
+
+def test_a_failing_step_costs_only_the_row_that_fails() -> None:
+    works = random_works(9, 4)
+    broken = make_work("broken", prompt=[4001, *range(10, 20)], max_tokens=5)
+    run = Run(make_handle(ATTENTION, wrap=lambda runner: BreakingRunner(runner, 4001)))
+    run_with_random_joins(run, [*works[:2], broken, *works[2:]], seed=2)
+    assert isinstance(run.ends["broken"], wire.Failed)
+    for work in works:
+        assert run.tokens(work.request_id) == reference_tokens(ATTENTION, work)
+
+
+def test_a_family_without_a_batch_form_is_found_out() -> None:
+    assert not loaded(CHUNKED).is_batchable
+    assert all(loaded(name).is_batchable for name in (ATTENTION, WINDOW, HYBRID, STATE))

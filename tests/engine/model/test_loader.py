@@ -1,0 +1,83 @@
+"""Folders into weights, and what is said of folders that are none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+
+from engine.model.loader import (
+    LoadFailed,
+    context_limit_tokens,
+    load,
+    stored_weight_bytes,
+)
+from tests.engine.model.rig import loaded
+from tests.tiny_models import CONTEXT_LIMIT_TOKENS, IM_END_ID, tiny_model_path
+
+
+@pytest.fixture
+def bf16_folder(tmp_path: Path) -> Path:
+    source = tiny_model_path("tiny-qwen3")
+    shutil.copytree(source, tmp_path / "model")
+    weights = mx.load(str(source / "model.safetensors"))
+    small = {name: array.astype(mx.bfloat16) for name, array in weights.items()}
+    mx.save_safetensors(str(tmp_path / "model" / "model.safetensors"), small, {"format": "mlx"})
+    return tmp_path / "model"
+
+
+def dtypes(folder: Path, *, casts_to_float32: bool) -> set[mx.Dtype]:
+    *_, last = load(folder, casts_to_float32=casts_to_float32)
+    assert last.loaded is not None
+    return {array.dtype for _, array in tree_flatten(last.loaded.model.parameters())}
+
+
+def test_a_loaded_model_says_what_it_is() -> None:
+    model = loaded("tiny-qwen3")
+    assert model.context_limit_tokens == CONTEXT_LIMIT_TOKENS
+    assert model.weight_bytes == stored_weight_bytes(tiny_model_path("tiny-qwen3"))
+    assert IM_END_ID in model.tokenizer.eos_token_ids
+
+
+def test_progress_grows_to_one() -> None:
+    fractions = [one.fraction for one in load(tiny_model_path("tiny-mamba"), casts_to_float32=True)]
+    assert fractions == sorted(fractions) and fractions[0] == 0 and fractions[-1] == 1
+
+
+def test_weights_are_float32_on_cpu_unless_told_otherwise(bf16_folder: Path) -> None:
+    assert dtypes(bf16_folder, casts_to_float32=True) == {mx.float32}
+    assert dtypes(bf16_folder, casts_to_float32=False) == {mx.bfloat16}
+
+
+def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LoadFailed, match="no model"):
+        stored_weight_bytes(tmp_path)
+
+
+def test_a_broken_safetensors_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"nonsense that is no header")
+    with pytest.raises(LoadFailed, match="no safetensors file"):
+        stored_weight_bytes(tmp_path)
+
+
+def test_an_unknown_architecture_fails_with_a_clear_message(bf16_folder: Path) -> None:
+    config = json.loads((bf16_folder / "config.json").read_text())
+    (bf16_folder / "config.json").write_text(json.dumps({**config, "model_type": "nonesuch"}))
+    with pytest.raises(LoadFailed, match="nonesuch"):
+        list(load(bf16_folder, casts_to_float32=True))
+
+
+def test_a_model_with_its_own_code_is_not_run(bf16_folder: Path) -> None:
+    config = json.loads((bf16_folder / "config.json").read_text())
+    (bf16_folder / "config.json").write_text(json.dumps({**config, "model_file": "evil.py"}))
+    with pytest.raises(LoadFailed, match=r"evil\.py"):
+        list(load(bf16_folder, casts_to_float32=True))
+
+
+def test_the_context_limit_is_that_of_the_text_part() -> None:
+    config = {"max_position_embeddings": 7, "text_config": {"max_position_embeddings": 99}}
+    assert context_limit_tokens(config) == 99

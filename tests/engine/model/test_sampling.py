@@ -1,0 +1,146 @@
+"""What may be drawn, how often, and with what noise."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from engine import wire
+from engine.model.sampling import BatchSampler, SampledRow, noise_keys
+
+VOCAB = 32
+RNG = np.random.default_rng(1)
+LOGITS = RNG.normal(size=VOCAB) * 2
+
+
+def make_row(prompt: tuple[int, ...] = (1,), output: tuple[int, ...] = (), **changes: object):
+    sampling = wire.Sampling(**{"seed": 1, "temperature": 1.0, **changes})  # type: ignore[arg-type]
+    return SampledRow(sampling, prompt_token_ids=prompt, output_token_ids=output)
+
+
+def draw_many(row: SampledRow, times: int = 400, logits: np.ndarray = LOGITS) -> Counter[int]:
+    sampler = BatchSampler()
+    sampler.join([row])
+    line = mx.array(logits[None].astype(np.float32))
+    return Counter(int(sampler.draw(line).token_ids.item()) for _ in range(times))
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max())
+    return powers / powers.sum()
+
+
+def likeliest(count: int) -> set[int]:
+    return set(np.argsort(-LOGITS)[:count].tolist())
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_tokens_come_as_often_as_the_temperature_says(temperature: float) -> None:
+    times = 3000
+    counts = draw_many(make_row(temperature=temperature), times)
+    expected = softmax(LOGITS / temperature) * times
+    error = sum((counts[token] - expected[token]) ** 2 / expected[token] for token in range(VOCAB))
+    assert error < 75  # chi-square with 31 degrees of freedom: p < 1e-4
+
+
+def test_top_k_keeps_the_likeliest() -> None:
+    assert set(draw_many(make_row(temperature=3.0, top_k=4))) == likeliest(4)
+
+
+def test_top_k_beyond_the_vocabulary_keeps_all() -> None:
+    assert len(draw_many(make_row(temperature=5.0, top_k=10_000), 1500)) == VOCAB
+
+
+def test_top_p_keeps_the_fewest_that_hold_the_share() -> None:
+    probabilities = np.sort(softmax(LOGITS / 1.5))[::-1]
+    count = int(np.searchsorted(np.cumsum(probabilities), 0.8)) + 1
+    assert set(draw_many(make_row(temperature=1.5, top_p=0.8), 1500)) == likeliest(count)
+
+
+def test_a_tiny_top_p_keeps_the_likeliest_token() -> None:
+    assert set(draw_many(make_row(temperature=2.0, top_p=1e-9), 50)) == likeliest(1)
+
+
+def test_min_p_is_relative_to_the_likeliest() -> None:
+    probabilities = softmax(LOGITS)
+    allowed = set(np.flatnonzero(probabilities >= 0.2 * probabilities.max()).tolist())
+    assert set(draw_many(make_row(min_p=0.2), 1500)) == allowed
+
+
+def test_greedy_takes_the_likeliest() -> None:
+    assert set(draw_many(make_row(temperature=0.0), 5)) == likeliest(1)
+
+
+def test_logit_bias_forbids_and_forces() -> None:
+    best, other = (int(one) for one in np.argsort(-LOGITS)[:2])
+    assert set(draw_many(make_row(temperature=0.0, logit_bias=((best, -100.0),)), 5)) == {other}
+    assert set(draw_many(make_row(logit_bias=((7, 100.0),)), 5)) == {7}
+
+
+def test_frequency_penalty_counts_what_was_drawn() -> None:
+    counts = draw_many(make_row(temperature=0.0, frequency_penalty=2.0), 12)
+    assert len(counts) > 3
+
+
+def test_presence_penalty_counts_once() -> None:
+    logits = np.zeros(VOCAB)
+    logits[3], logits[4] = 5.0, 4.5
+    sampler = BatchSampler()
+    sampler.join([make_row(temperature=0.0, presence_penalty=1.0)])
+    line = mx.array(logits[None].astype(np.float32))
+    drawn = [int(sampler.draw(line).token_ids.item()) for _ in range(4)]
+    assert drawn == [3, 4, 3, 3]
+
+
+def test_repetition_penalty_counts_the_prompt() -> None:
+    best = int(np.argmax(LOGITS))
+    row = make_row(prompt=(best,), temperature=0.0, repetition_penalty=50.0)
+    assert best not in draw_many(row, 1)
+
+
+def test_counts_survive_when_rows_come_and_go() -> None:
+    logits = np.zeros(VOCAB)
+    logits[3], logits[4] = 5.0, 4.5
+    sampler = BatchSampler()
+    sampler.join([make_row(temperature=0.0), make_row(temperature=0.0, presence_penalty=1.0)])
+    line = mx.array(np.stack([logits, logits]).astype(np.float32))
+    sampler.draw(line)
+    sampler.keep([1])
+    assert int(sampler.draw(line[:1]).token_ids.item()) == 4
+
+
+def test_noise_depends_on_seed_and_position_only() -> None:
+    alone = draw_many(make_row(seed=5), 1)
+    sampler = BatchSampler()
+    sampler.join([make_row(seed=9), make_row(seed=5), make_row(temperature=0.0)])
+    line = mx.array(np.stack([LOGITS] * 3).astype(np.float32))
+    assert int(sampler.draw(line).token_ids[1].item()) == next(iter(alone))
+
+
+def test_keys_of_neighbours_have_nothing_in_common() -> None:
+    seeds = np.arange(200, dtype=np.uint64).repeat(50)
+    positions = np.tile(np.arange(50, dtype=np.uint64), 200)
+    keys = noise_keys(seeds, positions)
+    assert len({tuple(key) for key in keys.tolist()}) == len(keys)
+
+
+def test_logprobs_are_computed_for_rows_that_ask() -> None:
+    sampler = BatchSampler()
+    sampler.join([make_row(), make_row(top_logprobs=3), make_row(top_logprobs=0)])
+    drawn = sampler.draw(mx.array(np.stack([LOGITS] * 3).astype(np.float32)))
+    assert drawn.logprob_rows == ((1, 3), (2, 0))
+    assert drawn.top_token_ids is not None and drawn.drawn_logprobs is not None
+    expected = np.log(softmax(LOGITS))
+    assert drawn.top_token_ids[0].tolist() == np.argsort(-LOGITS)[:3].tolist()
+    token = int(drawn.token_ids[1].item())
+    assert float(drawn.drawn_logprobs[0].item()) == pytest.approx(expected[token], abs=1e-4)
+
+
+def test_nobody_asks_for_logprobs_and_nobody_pays() -> None:
+    sampler = BatchSampler()
+    sampler.join([make_row()])
+    drawn = sampler.draw(mx.array(LOGITS[None].astype(np.float32)))
+    assert len(drawn.arrays) == 1

@@ -1,0 +1,319 @@
+"""The loop on fakes: commands, suspects, deadlines, what it asks for, what it shows."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from engine import wire
+from engine.core.delivery import Dropped
+from engine.guard import MemoryGuard
+from engine.metrics import Vitals
+from engine.pool import ModelPool
+from engine.worker import Worker
+from tests.fakes import (
+    FAKE_END_TOKEN_ID,
+    FakeClock,
+    FakeContext,
+    FakeMemory,
+    FakeShelf,
+    FakeTransport,
+    make_delivery,
+    make_work,
+)
+
+GIB = 1024**3
+
+
+def num_tokens_said(seed: int) -> int:
+    """How long the fake model talks when it is asked (1, 2, 3)."""
+    context = FakeContext((1, 2, 3), seed)
+    return next(number for number in range(10_000) if context.draw() == FAKE_END_TOKEN_ID)
+
+
+TALKATIVE_SEED = max(range(100), key=num_tokens_said)
+
+
+def spec(name: str, **changes: object) -> wire.ModelSpec:
+    return wire.ModelSpec(**{"name": name, "path": name, **changes})  # type: ignore[arg-type]
+
+
+class Engine:
+    def __init__(self, *specs: wire.ModelSpec, ceiling_bytes: int = 100 * GIB):
+        self.clock = FakeClock()
+        self.transport = FakeTransport()
+        memory = FakeMemory()
+        self.vitals = Vitals(
+            engine_name="e", memory=memory, clock=self.clock, wall_clock=self.clock
+        )
+        self.shelf = FakeShelf(self.clock, self.vitals, poison_token_id=66)
+        self.pool = ModelPool(
+            self.shelf, MemoryGuard(ceiling_bytes=ceiling_bytes), clock=self.clock
+        )
+        self.worker = Worker(
+            transport=self.transport,
+            pool=self.pool,
+            vitals=self.vitals,
+            memory=memory,
+            clock=self.clock,
+        )
+        self.memory = memory
+        self.transport.send(wire.Configure(models=specs or (spec("fake", max_rows=4),)))
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.worker.turn()
+
+    def ask(self, request_id: str, **changes: object) -> None:
+        work = make_work(request_id, sampling=wire.Sampling(seed=TALKATIVE_SEED), **changes)
+        self.transport.send(make_delivery(work))
+
+    def run(self, *request_ids: str) -> None:
+        for _ in range(500):
+            self.turn()
+            if all(one in self.transport.ends for one in request_ids):
+                return
+        raise AssertionError("no end")
+
+    def kinds(self, request_id: str) -> list[str]:
+        return [type(one).__name__ for one in self.transport.events[request_id]]
+
+    def failure(self, request_id: str) -> wire.Code:
+        end = self.transport.ends[request_id]
+        assert isinstance(end, wire.Failed)
+        return end.code
+
+
+def test_the_first_request_loads_the_model_and_says_so() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=2)
+    engine.run("a")
+    assert engine.kinds("a")[:2] == ["Loading", "Loading"]
+    rest = [kind for kind in engine.kinds("a") if kind != "Loading"]
+    assert rest == ["Started", "Prefilled", "Delta", "Delta", "Finished"]
+
+
+def test_rows_of_one_model_go_on_while_another_loads() -> None:
+    engine = Engine(spec("fake"), spec("other"))
+    engine.ask("a", max_tokens=60)
+    engine.turn(12)
+    before = len(engine.transport.tokens("a"))
+    engine.ask("b", model="other")
+    engine.turn(4)
+    assert len(engine.transport.tokens("a")) >= before + 3
+    engine.run("a", "b")
+
+
+def test_a_model_that_does_not_load_fails_its_requests_and_is_tried_again_later() -> None:
+    engine = Engine(spec("fake", path="broken"))
+    engine.ask("a")
+    engine.run("a")
+    assert engine.failure("a") is wire.Code.MODEL_LOAD_FAILED
+    engine.ask("b")
+    engine.run("b")
+    assert engine.shelf.num_loads == 1
+    engine.clock.now += 60
+    engine.ask("c")
+    engine.run("c")
+    assert engine.shelf.num_loads == 2
+    assert [one.state for one in engine.pool.statuses()] == ["failed"]
+
+
+def test_a_model_that_can_never_fit_is_refused_with_numbers() -> None:
+    engine = Engine(spec("fake", path=str(200 * GIB)))
+    engine.ask("a")
+    engine.run("a")
+    end = engine.transport.ends["a"]
+    assert isinstance(end, wire.Failed) and end.code is wire.Code.DOES_NOT_FIT
+    assert "200.0 GiB" in end.detail and "90.0 GiB" in end.detail
+
+
+def test_the_idle_model_used_longest_ago_makes_room() -> None:
+    engine = Engine(*(spec(name, path=str(40 * GIB)) for name in ("a", "b", "c")))
+    for name in ("a", "b", "c"):
+        engine.ask(f"r-{name}", model=name)
+        engine.run(f"r-{name}")
+        engine.clock.now += 10
+    engine.turn(2)
+    assert {one.name for one in engine.pool.statuses()} == {"b", "c"}
+
+
+def test_a_pinned_model_is_loaded_at_once_and_stays() -> None:
+    engine = Engine(spec("fake", is_pinned=True, idle_unload_seconds=5))
+    engine.turn(8)
+    engine.clock.now += 3600
+    engine.turn(3)
+    assert [one.state for one in engine.pool.statuses()] == ["loaded"]
+
+
+def test_an_idle_model_is_unloaded_after_its_time() -> None:
+    engine = Engine(spec("fake", idle_unload_seconds=30))
+    engine.ask("a")
+    engine.run("a")
+    engine.turn(3)
+    assert engine.pool.statuses()
+    engine.clock.now += 31
+    engine.turn(3)
+    assert not engine.pool.statuses()
+    engine.ask("b")
+    engine.run("b")
+    assert engine.shelf.num_loads == 2
+
+
+def test_unload_waits_for_the_rows_that_run() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=30)
+    engine.turn(10)
+    engine.transport.send(wire.UnloadModel(name="fake"))
+    engine.run("a")
+    assert isinstance(engine.transport.ends["a"], wire.Finished)
+    engine.turn(3)
+    assert not engine.pool.statuses()
+
+
+def test_load_and_unload_commands_are_obeyed() -> None:
+    engine = Engine()
+    engine.transport.send(wire.LoadModel(name="fake"))
+    engine.turn(8)
+    assert [one.state for one in engine.pool.statuses()] == ["loaded"]
+    engine.transport.send(wire.UnloadModel(name="fake"))
+    engine.turn(2)
+    assert not engine.pool.statuses()
+
+
+def test_a_model_taken_from_the_registry_ends_what_waits_for_it() -> None:
+    engine = Engine()
+    engine.ask("a")
+    engine.turn()
+    engine.transport.send(wire.Configure(models=()))
+    engine.turn()
+    engine.ask("b")
+    engine.turn()
+    assert engine.failure("a") is engine.failure("b") is wire.Code.MODEL_NOT_FOUND
+
+
+def test_cancel_ends_a_request_that_waits_for_its_model() -> None:
+    engine = Engine()
+    engine.ask("a")
+    engine.turn(2)
+    engine.transport.send(wire.Cancel(request_id="a"))
+    engine.turn()
+    end = engine.transport.ends["a"]
+    assert isinstance(end, wire.Finished) and end.reason is wire.FinishReason.CANCELLED
+
+
+def test_a_dropped_request_is_silent() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=50)
+    engine.turn(12)
+    before = len(engine.transport.events["a"])
+    engine.transport.send(Dropped(request_id="a"))
+    engine.turn(10)
+    assert len(engine.transport.events["a"]) == before
+
+
+def test_a_deadline_ends_a_request() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=5000, deadline_at=engine.clock.now + 1)
+    engine.turn(12)
+    assert "a" not in engine.transport.ends
+    engine.clock.now += 2
+    engine.turn()
+    assert engine.failure("a") is wire.Code.DEADLINE_EXCEEDED
+
+
+def test_suspects_start_one_at_a_time_and_innocents_at_once() -> None:
+    engine = Engine()
+    for name in ("s1", "s2"):
+        work = make_work(name, max_tokens=5, prompt=range(1, 600))
+        engine.transport.send(make_delivery(work, attempt=2, is_suspect=True))
+    engine.ask("innocent", max_tokens=5)
+    engine.turn(7)
+    assert "s2" not in engine.transport.events and "Started" in engine.kinds("innocent")
+    engine.run("s1", "s2", "innocent")
+    second = engine.transport.events["s2"]
+    assert isinstance(second[0], wire.Resumed)
+
+
+def test_a_held_suspect_can_be_cancelled() -> None:
+    engine = Engine()
+    for name in ("s1", "s2"):
+        engine.transport.send(make_delivery(make_work(name), attempt=2, is_suspect=True))
+    engine.transport.send(wire.Cancel(request_id="s2"))
+    engine.run("s1", "s2")
+    assert engine.kinds("s2") == ["Finished"]
+
+
+def test_a_poisonous_request_fails_alone() -> None:
+    engine = Engine()
+    engine.ask("bad", prompt=[66, 1, 2])
+    for number in range(3):
+        engine.ask(f"good{number}", prompt=[5, number + 1])
+    engine.run("bad", "good0", "good1", "good2")
+    assert engine.failure("bad") is wire.Code.ENGINE_ERROR
+    assert all(isinstance(engine.transport.ends[f"good{n}"], wire.Finished) for n in range(3))
+
+
+def test_it_wants_its_free_rows_and_a_few_more() -> None:
+    engine = Engine(spec("fake", max_rows=8))
+    engine.turn()
+    assert engine.transport.wanted == {"fake": 10}
+    engine.ask("a", max_tokens=50)
+    engine.turn(12)
+    assert engine.transport.wanted == {"fake": 9}
+
+
+def test_new_settings_count_from_the_next_turn_on() -> None:
+    engine = Engine(spec("fake", max_rows=8))
+    engine.ask("a", max_tokens=50)
+    engine.turn(12)
+    engine.transport.send(wire.Configure(models=(spec("fake", max_rows=2),)))
+    engine.turn()
+    assert engine.transport.wanted == {"fake": 2}
+
+
+def test_the_heartbeat_shows_rows_and_models() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=500)
+    engine.turn(20)
+    engine.clock.now += 1
+    engine.turn()
+    status = engine.vitals.status()
+    (row,) = status.rows
+    assert (row.request_id, row.state) == ("a", "decoding") and row.output_tokens > 0
+    assert [one.state for one in status.models] == ["loaded"]
+    assert status.generated_tokens > 0 and status.decode_tokens_per_second > 0
+
+
+def test_an_engine_with_work_that_does_not_move_is_stalled() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=500)
+    engine.turn(20)
+    engine.clock.now += 7
+    assert engine.vitals.stalled_seconds == pytest.approx(7, abs=0.1)
+
+
+def test_a_long_slice_is_no_stall() -> None:
+    engine = Engine()
+    engine.vitals.note_busy(True)
+    with engine.vitals.working(3.0):
+        engine.clock.now += 2.5
+        assert engine.vitals.stalled_seconds == 0.0
+        engine.clock.now += 2.5
+        assert engine.vitals.stalled_seconds == pytest.approx(2.0)
+
+
+def test_buffers_are_given_back_after_a_request() -> None:
+    engine = Engine()
+    engine.ask("a")
+    engine.run("a")
+    engine.turn(10)
+    assert engine.memory.num_clears == 1
+
+
+def test_it_stops_when_told_to() -> None:
+    engine, stopping = Engine(), threading.Event()
+    stopping.set()
+    engine.worker.run(stopping)
+    assert not engine.transport.events

@@ -1,0 +1,211 @@
+"""The engine's transport with its threads, against a real Redis that also dies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from engine import wire
+from engine.core.delivery import Delivery
+from engine.transport import Transport
+from engine.transport.inbox import TransportDied
+from tests.engine.transport.rig import Rig
+from tests.makers import make_delta, make_finished, make_status
+from tests.redis_process import RedisProcess
+from tests.waiting import wait_until
+
+DEMO = wire.ModelSpec(name="demo", path="/models/demo")
+Start = Callable[..., Transport]
+
+
+@pytest.fixture
+def start(rig: Rig) -> Iterator[Start]:
+    yield from starting(rig.url)
+
+
+@pytest.fixture
+def mortal_start(mortal_redis: RedisProcess) -> Iterator[Start]:
+    yield from starting(mortal_redis.url)
+
+
+def starting(url: str) -> Iterator[Start]:
+    """Starts transports and closes them after the test."""
+    started: list[Transport] = []
+
+    def start(name: str = "engine-1") -> Transport:
+        transport = Transport(
+            redis_url=url, engine_name=name, status=lambda: make_status(name, beat_at=time.time())
+        )
+        transport.start()
+        started.append(transport)
+        return transport
+
+    yield start
+    for transport in started:
+        transport.close()
+
+
+def receive(transport: Transport, kind: type, *, seconds: float = 20.0) -> list:
+    """All that arrives up to the first of `kind`."""
+    received: list = []
+    deadline = time.monotonic() + seconds
+    while not any(isinstance(one, kind) for one in received):
+        assert time.monotonic() < deadline, f"no {kind.__name__} among {received}"
+        received += transport.receive(0.5)
+    return received
+
+
+def take(transport: Transport) -> Delivery:
+    transport.want({"demo": 1})
+    return next(one for one in receive(transport, Delivery) if isinstance(one, Delivery))
+
+
+def test_the_first_message_is_the_configure_in_force(rig: Rig, start: Start) -> None:
+    transport = start()
+    transport.want({"demo": 1})
+    rig.queue("a")
+    assert transport.receive(0.0) == []
+
+    rig.client.publish_models((DEMO,))
+    assert receive(transport, Delivery)[0] == wire.Configure(models=(DEMO,))
+
+
+def test_a_request_is_delivered_and_its_events_arrive_in_order(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    transport = start()
+    transport.want({"demo": 4})
+    rig.queue("a")
+    receive(transport, Delivery)
+    for i in range(50):
+        transport.publish([("a", make_delta(i))])
+    transport.publish([("a", make_finished())])
+
+    wait_until(lambda: rig.ended() == ["a"])
+    assert rig.events("a")[1:] == [*(make_delta(i) for i in range(50)), make_finished()]
+
+
+def test_no_more_is_delivered_than_was_wanted(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    rig.queue(*(f"a{i}" for i in range(6)))
+    transport = start()
+    transport.want({"demo": 2})
+    received = receive(transport, Delivery)
+    transport.want({"demo": 1})
+    received += receive(transport, Delivery)
+
+    wait_until(lambda: len(rig.client.waiting()) == 3)
+    assert [one.work.request_id for one in received if isinstance(one, Delivery)][:1] == ["a0"]
+    assert transport.receive(0.1) == []
+
+
+def test_commands_arrive_in_the_order_they_were_given(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    transport = start()
+    receive(transport, wire.Configure)
+    rig.client.load_model("demo")
+    rig.client.unload_model("demo")
+
+    assert receive(transport, wire.UnloadModel) == [
+        wire.LoadModel(name="demo"),
+        wire.UnloadModel(name="demo"),
+    ]
+
+
+def test_a_cancel_reaches_the_engine_that_runs_the_request(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    rig.queue("a")
+    transport = start()
+    take(transport)
+    rig.client.cancel("a")
+
+    assert receive(transport, wire.Cancel)[-1] == wire.Cancel(request_id="a")
+
+
+def test_new_settings_arrive_while_running(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    transport = start()
+    receive(transport, wire.Configure)
+    rig.client.publish_models(())
+
+    assert receive(transport, wire.Configure)[-1] == wire.Configure(models=())
+
+
+def test_an_engine_is_seen_while_it_lives(rig: Rig, start: Start) -> None:
+    transport = start()
+    wait_until(lambda: [one.engine for one in rig.client.engines()] == ["engine-1"])
+    transport.close()
+
+    assert rig.client.engines() == []
+
+
+def test_closing_stores_all_and_gives_the_rest_back(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    rig.queue("a")
+    transport = start()
+    take(transport)
+    transport.publish([("a", make_delta(1)), ("a", make_delta(2))])
+    transport.close()
+
+    delivery = take(start("engine-2"))
+    assert delivery.delivered_token_ids == (1, 2)
+    assert (delivery.attempt, delivery.is_suspect) == (2, False)
+
+
+def test_publishing_never_waits_for_redis(mortal_redis: RedisProcess, mortal_start: Start) -> None:
+    before_death = Rig(mortal_redis.url)
+    before_death.client.publish_models((DEMO,))
+    before_death.queue("a")
+    transport = mortal_start()
+    take(transport)
+    mortal_redis.kill()
+    began = time.monotonic()
+    for i in range(1000):
+        transport.publish([("a", make_delta(i))])
+    assert time.monotonic() - began < 0.5
+
+    mortal_redis.start()
+    transport.publish([("a", make_finished())])
+    rig = Rig(mortal_redis.url)
+    wait_until(lambda: rig.ended() == ["a"])
+    assert len(rig.events("a")) == 1002
+
+
+def test_a_redis_that_comes_back_empty_gets_everything_again(
+    mortal_redis: RedisProcess, mortal_start: Start
+) -> None:
+    before_death = Rig(mortal_redis.url)
+    before_death.client.publish_models((DEMO,))
+    before_death.queue("a")
+    transport = mortal_start()
+    take(transport)
+    transport.publish([("a", make_delta(1))])
+    wait_until(lambda: len(before_death.events("a")) == 2)
+    events = before_death.events("a")
+    mortal_redis.kill()
+    mortal_redis.forget()
+    mortal_redis.start()
+
+    rig = Rig(mortal_redis.url)
+    wait_until(lambda: len(rig.events("a")) == 2)
+    assert rig.events("a") == events
+
+
+def test_data_lost_without_a_broken_connection_is_noticed(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    rig.queue("a")
+    transport = start()
+    take(transport)
+    wait_until(lambda: rig.client.engines() != [])
+    rig.redis.flushall()
+
+    wait_until(lambda: rig.client.has_request("a"))
+    assert rig.events("a") == [wire.Accepted(prompt_tokens=4, max_tokens=256)]
+
+
+def test_a_transport_that_breaks_says_so_to_the_engine(rig: Rig, start: Start) -> None:
+    rig.redis.set(wire.Keys.MODELS, "not a configure")
+
+    with pytest.raises(TransportDied):
+        receive(start(), wire.Configure)

@@ -1,0 +1,178 @@
+"""The openai package against a real Daphne: what it reads, what it raises, what it leaves."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from django.conf import settings as django_settings
+from django.db import connection
+
+from engine import wire
+from hosting.models import Generation, HostedModel
+from tests.environment import clear_settings
+from tests.hosting.scripted_engine import ENDLESS, ScriptedEngine, delta, finished
+from tests.redis_process import RedisProcess
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+HELLO: Any = [{"role": "user", "content": "Hi"}]
+PATIENCE_SECONDS = 60.0
+
+
+def database_url() -> str:
+    """The test's database, for another process."""
+    values = connection.settings_dict
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{values['NAME']}"
+    place = f"{values['HOST']}:{values['PORT']}" if values["PORT"] else values["HOST"]
+    return f"postgres://{values['USER']}:{values['PASSWORD']}@{place}/{values['NAME']}"
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    pause = threading.Event()
+    for _ in range(int(PATIENCE_SECONDS / 0.05)):
+        if holds():
+            return
+        pause.wait(0.05)
+    raise AssertionError(f"not {what} in {PATIENCE_SECONDS} s")
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def web(django_db_setup: None, _shared_redis: RedisProcess) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "daphne", "-p", str(port), "hosting.asgi:application"],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        env={
+            **clear_settings(dict(os.environ)),
+            "DATABASE_URL": database_url(),
+            "REDIS_URL": _shared_redis.url,
+            "HEARTH_SECRET_KEY": django_settings.SECRET_KEY,
+            "HEARTH_DATA_DIR": str(django_settings.DATA_DIR),
+        },
+    )
+    try:
+        wait_until(lambda: is_listening(port), "listening")
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def client(web: str, api_key: str, model: HostedModel) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=web, api_key=api_key, max_retries=0) as made:
+        yield made
+
+
+def test_it_reads_a_whole_answer(client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    answer = client.chat.completions.create(model="demo", messages=HELLO)
+    assert answer.choices[0].message.content == "Hello world"
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens_details is not None
+    assert answer.usage.prompt_tokens_details.cached_tokens == 4
+    assert answer._request_id is not None
+    assert answer._request_id.startswith("req_")
+
+
+def test_it_reads_a_stream(client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    stream = client.chat.completions.create(
+        model="demo", messages=HELLO, stream=True, stream_options={"include_usage": True}
+    )
+    chunks = list(stream)
+    texts = [chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices]
+    assert "".join(texts) == "Hello world"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.total_tokens == 11
+
+
+def test_it_puts_tool_calls_together(client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    call = wire.Channel.TOOL_CALL
+    engine.script = (
+        delta('{"a":', call, tool_call=wire.ToolCallPart(index=0, call_id="c1", name="add")),
+        delta("1}", call, tool_call=wire.ToolCallPart(index=0, call_id="c1")),
+        delta("{}", call, tool_call=wire.ToolCallPart(index=1, call_id="c2", name="now")),
+        finished(wire.FinishReason.TOOL_CALLS),
+    )
+    with client.chat.completions.stream(model="demo", messages=HELLO) as stream:
+        message = stream.get_final_completion().choices[0].message
+    assert message.tool_calls is not None
+    assert [(one.id, one.function.arguments) for one in message.tool_calls] == [
+        ("c1", '{"a":1}'),
+        ("c2", "{}"),
+    ]
+
+
+def test_it_raises_the_right_errors(
+    client: openai.OpenAI, engine: ScriptedEngine, web: str
+) -> None:
+    with pytest.raises(openai.NotFoundError) as unknown:
+        client.chat.completions.create(model="gone", messages=HELLO)
+    assert unknown.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as bad:
+        client.chat.completions.create(model="demo", messages=HELLO, temperature=7)
+    assert bad.value.param == "temperature"
+    with (
+        openai.OpenAI(base_url=web, api_key="sk-wrong", max_retries=0) as stranger,
+        pytest.raises(openai.AuthenticationError),
+    ):
+        stranger.models.list()
+
+
+def test_it_raises_an_error_in_mid_stream(client: openai.OpenAI, engine: ScriptedEngine) -> None:
+    broken = wire.Failed(code=wire.Code.ENGINE_ERROR, detail="The model broke.")
+    engine.script = (delta("Hel"), broken)
+    stream = client.chat.completions.create(model="demo", messages=HELLO, stream=True)
+    with pytest.raises(openai.APIError, match="The model broke"):
+        list(stream)
+
+
+def test_it_lists_the_models(client: openai.OpenAI) -> None:
+    assert [one.id for one in client.models.list()] == ["demo"]
+    assert client.models.retrieve("demo").owned_by == "hearth"
+
+
+def test_leaving_a_stream_cancels_its_generation(
+    client: openai.OpenAI, engine: ScriptedEngine
+) -> None:
+    engine.script = ENDLESS
+    stream = client.chat.completions.create(model="demo", messages=HELLO, stream=True)
+    texts = (chunk.choices[0].delta.content for chunk in stream)
+    assert "Hello" in texts
+    stream.close()
+    wait_until(lambda: bool(engine.cancelled), "cancelled")
+    assert engine.cancelled == [str(Generation.objects.get().pk)]
+
+
+def test_leaving_while_waiting_for_an_answer_cancels_it(
+    client: openai.OpenAI, engine: ScriptedEngine
+) -> None:
+    engine.script = ENDLESS
+    with pytest.raises(openai.APITimeoutError):
+        client.with_options(timeout=0.5).chat.completions.create(model="demo", messages=HELLO)
+    wait_until(lambda: bool(engine.cancelled), "cancelled")
+
+
+def test_leaving_while_waiting_for_acceptance_cancels_it(
+    client: openai.OpenAI, engine: ScriptedEngine
+) -> None:
+    engine.is_silent = True
+    with pytest.raises(openai.APITimeoutError):
+        client.with_options(timeout=0.5).chat.completions.create(model="demo", messages=HELLO)
+    wait_until(lambda: Generation.objects.filter(is_cancel_requested=True).exists(), "cancelled")

@@ -1,0 +1,80 @@
+"""The chat page's frame, static files, headers that guard them, and the production check."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from accounts.models import User
+from hosting import secret_key
+from tests.environment import clear_settings
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@pytest.mark.django_db
+def test_anybody_may_ask_whether_the_server_is_there() -> None:
+    assert Client().head("/").status_code == 200
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("path", ["/", "/c/00000000-0000-4000-8000-000000000000"])
+def test_the_page_is_for_those_who_signed_in(path: str) -> None:
+    response = Client().get(path)
+    assert response.status_code == 302
+    assert response["Location"].startswith("/accounts/sign-in/")
+
+
+def test_the_page_comes_with_a_csrf_token(page: Client, person: User) -> None:
+    response = page.get("/")
+    assert response.status_code == 200
+    assert any(name.startswith("hearth_csrf") for name in response.cookies)
+
+
+def test_pages_load_what_this_server_sends_only(page: Client) -> None:
+    policy = page.get("/")["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "script-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.django_db
+def test_static_files_come_from_this_process() -> None:
+    response = Client().get("/static/hosting/css/tokens.css")
+    assert response.status_code == 200
+    assert response["Content-Type"].startswith("text/css")
+    assert "Last-Modified" in response
+
+
+@pytest.mark.django_db
+def test_an_unknown_static_file_is_404() -> None:
+    assert Client().get("/static/../hosting/settings.py").status_code == 404
+
+
+def test_the_secret_key_is_made_once_and_for_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "secret_key"
+    key = secret_key.load_or_create(path)
+    assert len(key) >= 50
+    assert secret_key.load_or_create(path) == key
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [one.name for one in path.parent.iterdir()] == ["secret_key"]
+
+
+def test_the_production_check_is_clean(tmp_path: Path) -> None:
+    environment = {
+        **clear_settings(dict(os.environ)),
+        "HEARTH_DATA_DIR": str(tmp_path),
+        "HEARTH_HTTPS": "1",
+        "HEARTH_ALLOWED_HOSTS": "hearth.example.org",
+    }
+    check = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        cwd=ROOT, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert check.returncode == 0, check.stderr
