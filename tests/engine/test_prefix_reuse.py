@@ -176,7 +176,7 @@ def test_a_batch_of_mixed_prompts_is_answered_as_if_alone(fresh_answers):
     for request_id, prompt in zip(ids, prompts, strict=True):
         assert answers[request_id][0] == fresh_answers("tiny-qwen3-next", prompt)
     # The second prompt left the known chain where the third did: from then on it is a boundary.
-    again, usage = engine.answer([*shared, *prompt_of(30, salt=3)])
+    _, usage = engine.answer([*shared, *prompt_of(30, salt=3)])
     assert usage.cached_tokens >= 512
 
 
