@@ -134,15 +134,18 @@ class World:
 
     def forget(self) -> None:
         """Redis loses everything; engines re-assert what they hold, the ledger submits the rest."""
-        held = {one for engine in self.engines for one in engine.next_token}
+        running = {one for one in self.open if self.state_of(one) == "leased"}
         self.rig.redis.flushall()
         for engine in self.engines:
             engine.drop(engine.exchange.verify())
-        known = [one for one in self.open if self.rig.client.has_request(one)]
-        assert held & set(self.open) <= set(known)
-        # Who followed another one is told that its stream is lost, and starts anew.
-        self.seen = {one: events for one, events in self.seen.items() if one in known}
+        assert all(self.state_of(one) is not None for one in running)
+        # Who followed one that waited is told that its stream is lost, and starts anew.
+        self.seen = {one: events for one, events in self.seen.items() if one in running}
         self.submit_missing()
+
+    def state_of(self, request_id: str) -> str | None:
+        state: str | None = self.rig.redis.hget(wire.Keys.request(request_id), "state")
+        return state
 
     def read(self) -> None:
         """What clients saw is never taken back; who saw the end leaves."""

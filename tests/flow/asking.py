@@ -86,3 +86,14 @@ class RunningAnswer:
                 if choice.delta.content:
                     self.chunks.append(choice.delta.content)
             self._changed.notify_all()
+
+
+def start_all(
+    client: OpenAI, model: str, prompts: list[str], **options: Any
+) -> list[RunningAnswer]:
+    return [RunningAnswer(client, model, prompt, **options) for prompt in prompts]
+
+
+def ask_all(client: OpenAI, model: str, prompts: list[str], **options: Any) -> list[str]:
+    """The whole answers, asked at once."""
+    return [running.text() for running in start_all(client, model, prompts, **options)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from tests.flow.asking import RunningAnswer, ask, fresh_prompt
+from tests.flow.asking import ask_all, fresh_prompt, start_all
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -126,9 +126,9 @@ def test_bad_input_is_refused_and_eight_streams_run_on(
     stack: Stack, client: OpenAI, api_key: str, endless: str
 ) -> None:
     prompts = [fresh_prompt() for _ in range(NUM_STREAMS)]
-    undisturbed = [ask(client, endless, prompt, max_tokens=LONG) for prompt in prompts]
+    undisturbed = ask_all(client, endless, prompts, max_tokens=LONG)
     keys = {"good": api_key, "revoked": revoked_key(stack)}
-    running = [RunningAnswer(client, endless, prompt, max_tokens=LONG) for prompt in prompts]
+    running = start_all(client, endless, prompts, max_tokens=LONG)
     for one in running:
         one.wait_for_chunks(5)
     answers = [

@@ -9,7 +9,7 @@ import time
 import pytest
 from openai import OpenAI
 
-from tests.flow.asking import RunningAnswer, ask, fresh_prompt
+from tests.flow.asking import RunningAnswer, ask, ask_all, fresh_prompt, start_all
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -22,8 +22,8 @@ def test_answers_outlive_a_killed_engine(
     stack: Stack, client: OpenAI, endless: str, options: dict[str, float]
 ) -> None:
     prompts = [fresh_prompt() for _ in range(4)]
-    undisturbed = [ask(client, endless, one, max_tokens=LONG, **options) for one in prompts]
-    running = [RunningAnswer(client, endless, one, max_tokens=LONG, **options) for one in prompts]
+    undisturbed = ask_all(client, endless, prompts, max_tokens=LONG, **options)
+    running = start_all(client, endless, prompts, max_tokens=LONG, **options)
     for one in running:
         one.wait_for_chunks(20)
     old = stack.kill("engine")

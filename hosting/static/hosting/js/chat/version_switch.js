@@ -21,6 +21,7 @@ export class VersionSwitch {
     if (shown === this.#shown) return;
     this.#shown = shown;
     this.node.hidden = ids.length < 2;
+    if (this.node.hidden) return;
     const at = ids.indexOf(id);
     this.node.replaceChildren(
       this.#step("Previous version", "chevron-left", ids[at - 1]),
