@@ -87,6 +87,13 @@ class RestorePlan:
     nearest_tokens: int  # how far the nearest stored chain goes along, whoever owns it
 
     @property
+    def disk_tokens(self) -> int:
+        """How many of the tokens come from disk; all of them where there are only boundaries."""
+        if not self.slices:
+            return self.num_tokens if self.from_disk else 0
+        return sum(num_tokens for record, num_tokens in self.slices if record in self.from_disk)
+
+    @property
     def is_cold(self) -> bool:
         return self.num_tokens == 0
 

@@ -309,9 +309,7 @@ class PrefixCache:
         for record, arrays in zip(plan.from_disk, result.arrays, strict=False):
             self._promote(record, arrays)
         self._fetched.append(result.request_id)
-        self._fetched_tokens[result.request_id] = sum(
-            num_tokens for record, num_tokens in plan.slices if record in plan.from_disk
-        )
+        self._fetched_tokens[result.request_id] = plan.disk_tokens
 
     def _promote(self, record: RecordKey, arrays: Sequence[ArrayBytes]) -> None:
         node = self._nodes.get(record.block)

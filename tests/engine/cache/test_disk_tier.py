@@ -239,7 +239,7 @@ class StoppingFiles(RealFiles):
 
 
 def test_after_a_kill_at_any_byte_a_record_is_whole_or_absent_and_no_file_is_left_over(tmp_path):
-    """Crash points spread over ten saves with evictions in between; CRASH_STATES=2500 for a night."""
+    """Crash points spread over ten saves that also evict; CRASH_STATES=2500 for a night."""
     limits = DiskLimits(budget_bytes=20_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
     rows = make_rows(10)
     whole = sum(make_disk(tmp_path / "whole").save(row, arrays_of(row)).file_bytes for row in rows)
