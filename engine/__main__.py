@@ -42,27 +42,33 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     from engine.metrics import Vitals
     from engine.model.memory import DeviceMemory
     from engine.pool import ModelPool
+    from engine.prefixes import Prefixes
     from engine.shelf import DeviceShelf
     from engine.transport import Transport
     from engine.worker import Worker
 
     _raise_open_files()
     memory = DeviceMemory(explicit_ceiling_bytes=config.memory_limit_bytes)
+    prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
     vitals = Vitals(engine_name=config.name, memory=memory)
     shelf = DeviceShelf(
         memory,
         ledger=TimeLedger(),
         vitals=vitals,
+        prefixes=prefixes.cache,
         casts_to_float32=memory.is_cpu and not config.keeps_cpu_dtype,
     )
     pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=memory.ceiling_bytes))
     transport = Transport(redis_url=config.redis_url, engine_name=config.name, status=vitals.status)
-    worker = Worker(transport=transport, pool=pool, vitals=vitals, memory=memory)
+    worker = Worker(
+        transport=transport, pool=pool, vitals=vitals, memory=memory, prefixes=prefixes.cache
+    )
     transport.start()
     try:
         worker.run(stopping)
     finally:
         transport.close()
+        prefixes.close()
 
 
 def _check_limits() -> None:

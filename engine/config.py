@@ -12,6 +12,8 @@ from pathlib import Path
 from engine import wire
 
 _CHECKOUT = Path(__file__).resolve().parent.parent
+_GIB = 1024**3
+_DAILY_WRITE_BYTES = 200 * _GIB  # an SSD's usual endurance lasts many years at this
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -21,12 +23,20 @@ class BadConfig(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """`memory_limit_bytes` None: what the machine has. `keeps_cpu_dtype`: no cast to float32."""
+    """`memory_limit_bytes` None: what the machine has. `keeps_cpu_dtype`: no cast to float32.
+
+    Prefix cache: `cache_memory_bytes` None: a share of the memory limit; 0 turns it off.
+    `cache_disk_bytes` None: 20 GB or a tenth of what is free, whichever is less; 0 turns it off.
+    """
 
     name: str
     redis_url: str
+    data_dir: Path
     memory_limit_bytes: int | None = None
     keeps_cpu_dtype: bool = False
+    cache_memory_bytes: int | None = None
+    cache_disk_bytes: int | None = None
+    cache_daily_write_bytes: int = _DAILY_WRITE_BYTES
 
 
 def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> EngineConfig:
@@ -40,7 +50,12 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Eng
     return EngineConfig(
         name=name,
         redis_url=environment.get("REDIS_URL") or wire.default_redis_url(data_dir),
-        memory_limit_bytes=_gibibytes(environment, "HEARTH_MEMORY_LIMIT_GB"),
+        data_dir=Path(data_dir),
+        memory_limit_bytes=_gibibytes(environment, "HEARTH_MEMORY_LIMIT_GB", may_be_zero=False),
+        cache_memory_bytes=_gibibytes(environment, "HEARTH_CACHE_MEMORY_GB"),
+        cache_disk_bytes=_gibibytes(environment, "HEARTH_CACHE_DISK_GB"),
+        cache_daily_write_bytes=_gibibytes(environment, "HEARTH_CACHE_DAILY_WRITE_GB")
+        or _DAILY_WRITE_BYTES,
         keeps_cpu_dtype=environment.get("HEARTH_CPU_DTYPE", "float32") == "stored",
     )
 
@@ -49,7 +64,9 @@ def config_from_process(arguments: Sequence[str]) -> EngineConfig:
     return read_config(arguments, os.environ)
 
 
-def _gibibytes(environment: Mapping[str, str], name: str) -> int | None:
+def _gibibytes(
+    environment: Mapping[str, str], name: str, *, may_be_zero: bool = True
+) -> int | None:
     text = environment.get(name, "")
     if not text:
         return None
@@ -57,6 +74,6 @@ def _gibibytes(environment: Mapping[str, str], name: str) -> int | None:
         value = float(text)
     except ValueError as error:
         raise BadConfig(f"{name}={text!r} is not a number") from error
-    if not value > 0:
-        raise BadConfig(f"{name}={text!r} must be above 0")
-    return int(value * 1024**3)
+    if not (value > 0 or (value == 0 and may_be_zero)):
+        raise BadConfig(f"{name}={text!r} must be {'0 or ' if may_be_zero else ''}above 0")
+    return int(value * _GIB)

@@ -15,7 +15,7 @@ from engine.core.answer import TextStream
 from engine.core.delivery import Delivery
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
-from engine.core.sequence import Sequence
+from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step
 from engine.live_request import LiveRequest
 from engine.metrics import Vitals
@@ -29,6 +29,18 @@ class StepRunner(Protocol):
 
     def run(self, step: Step) -> Outcome | None: ...
     def reset(self) -> None: ...
+
+
+class Reuse(Protocol):
+    """What is kept of prefixes: reuse.py, or a fake."""
+
+    def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> bool: ...
+    def restore(self, live: LiveRequest) -> None: ...
+    def keep_boundary(self, live: LiveRequest) -> None: ...
+    def keep_prompt(self, live: LiveRequest) -> None: ...
+    def keep_row(self, live: LiveRequest) -> None: ...
+    def forget(self, live: LiveRequest) -> None: ...
+    def persist(self) -> None: ...
 
 
 class Voice(Protocol):
@@ -48,6 +60,7 @@ class ModelHandle:
         voice: Voice,
         ledger: TimeLedger,
         vitals: Vitals,
+        reuse: Reuse | None = None,
         weight_bytes: int = 0,
         context_limit_tokens: int = 0,
         is_batchable: bool = True,
@@ -62,14 +75,17 @@ class ModelHandle:
         self._vitals = vitals
         self._clock = clock
         self._wall_clock = wall_clock
+        self._reuse = reuse
         self._live: dict[str, LiveRequest] = {}
+        self._restoring: dict[str, LiveRequest] = {}
+        self._departing: dict[int, LiveRequest] = {}
         self.spec = spec
         self.scheduler = Scheduler(Pace.of(spec, may_batch=is_batchable), ledger)
         self.last_used_at = clock()
 
     @property
     def is_idle(self) -> bool:
-        return self.scheduler.is_idle
+        return self.scheduler.is_idle and not self._restoring
 
     @property
     def is_decoding(self) -> bool:
@@ -122,8 +138,20 @@ class ModelHandle:
             return [(live.request_id, live.finished())]
         self._forget(live.request_id)
         self._live[live.request_id] = live
-        self.scheduler.add(live.sequence)
+        if self._reuse is not None and self._reuse.begin(
+            live, prefill_seconds=lambda tokens: self.scheduler.cost.predict(tokens, tokens / 2)
+        ):
+            live.sequence.status = Status.RESTORING
+            self._restoring[live.request_id] = live
+        else:
+            self.scheduler.add(live.sequence)
         return []
+
+    def fetched(self, request_id: str) -> None:
+        """What the disk had of its prompt is in memory, or is not to be had."""
+        if (live := self._restoring.pop(request_id, None)) is not None:
+            live.sequence.status = Status.WAITING
+            self.scheduler.add(live.sequence)
 
     def cancel(self, request_id: str) -> Events:
         """The row computes nothing more from the next step on."""
@@ -135,18 +163,53 @@ class ModelHandle:
         """As cancel, but another engine has the request now: nothing is said."""
         self._forget(request_id)
 
+    def persist(self) -> None:
+        """Once a turn, also when idle: hand ended turns to the disk's writer."""
+        if self._reuse is not None:
+            self._reuse.persist()
+
     def turn(self, *, others_decode: bool = False) -> Events:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue()
+        self._admit()
         step = self.scheduler.schedule(now=self._clock(), others_decode=others_decode)
         events += self._announce(step)
         try:
             with self._vitals.working(self.scheduler.expected_seconds(step.slices)):
+                self._keep_before(step)
                 outcome = self._runner.run(step)
+                self._keep_after(step)
         # A step's failure ends the request that caused it, and only that one.
         except Exception as error:
             return events + self._recover(step, error)
         return events + (self._update(outcome) if outcome is not None else [])
+
+    def _admit(self) -> None:
+        for sequence in self.scheduler.admit():
+            if self._reuse is not None:
+                self._reuse.restore(self._live[sequence.request_id])
+
+    def _keep_before(self, step: Step) -> None:
+        """Copy rows that the step is about to take away, and prompts that it completes."""
+        if self._reuse is None:
+            return
+        for row_id in step.leaves:
+            if (live := self._departing.pop(row_id, None) or self._find_live(row_id)) is not None:
+                self._reuse.keep_row(live)
+        for join in step.joins:
+            if (live := self._find_live(join.row_id)) is not None:
+                self._reuse.keep_prompt(live)
+
+    def _keep_after(self, step: Step) -> None:
+        """Copy rows whose slice ended where the copy is worth something."""
+        for one in step.slices:
+            live = self._find_live(one.row_ids[0])
+            if self._reuse is not None and one.ends_at_boundary and live is not None:
+                self._reuse.keep_boundary(live)
+
+    def _find_live(self, row_id: int) -> LiveRequest | None:
+        request_id = self.scheduler.find_request_id(row_id)
+        return self._live[request_id] if request_id is not None else None
 
     def _announce(self, step: Step) -> Events:
         events: Events = []
@@ -159,8 +222,8 @@ class ModelHandle:
         """The rows that are sliced or that join."""
         sliced = (row_id for one in step.slices for row_id in one.row_ids)
         for row_id in (*sliced, *(join.row_id for join in step.joins)):
-            if (request_id := self.scheduler.find_request_id(row_id)) is not None:
-                yield self._live[request_id]
+            if (live := self._find_live(row_id)) is not None:
+                yield live
 
     def _update(self, outcome: Outcome) -> Events:
         self.last_used_at = self._clock()
@@ -176,11 +239,10 @@ class ModelHandle:
     def _prefilled(self, step: Step) -> Events:
         events: Events = []
         for one in step.slices:
-            done = one.start_tokens + len(one.token_ids[0])
+            done = one.stop_tokens
             for row_id in one.row_ids:
-                request_id = self.scheduler.find_request_id(row_id)
-                if request_id is not None:
-                    events.append((request_id, self._live[request_id].prefilled(done)))
+                if (live := self._find_live(row_id)) is not None:
+                    events.append((live.request_id, live.prefilled(done)))
         return events
 
     def _add_token(self, sequence: Sequence, drawn: Drawn) -> Events:
@@ -199,6 +261,7 @@ class ModelHandle:
             "step failed", extra={"model": self.spec.name, "error": repr(error)}, exc_info=error
         )
         self._runner.reset()
+        self._departing.clear()
         culprit = self.scheduler.restart(step)
         self._vitals.note_progress()
         return [] if culprit is None else self._fail(self._live[culprit.request_id], error)
@@ -223,7 +286,14 @@ class ModelHandle:
         return [(live.request_id, live.failed(code, detail)) for live in overdue]
 
     def _forget(self, request_id: str) -> LiveRequest | None:
+        """Its row leaves in the next step; until then what it holds can be kept."""
         live = self._live.pop(request_id, None)
-        if live is not None:
+        if live is None:
+            return None
+        if self._restoring.pop(request_id, None) is None:
             self.scheduler.finish(live.sequence)
+        if self._reuse is not None:
+            self._reuse.forget(live)
+            if live.sequence.row_id is not None and not live.is_kept:
+                self._departing[live.sequence.row_id] = live
         return live

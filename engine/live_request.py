@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from engine import wire
 from engine.core.answer import Answer, TextStream
+from engine.core.blocks import Chain
 from engine.core.delivery import Delivery
 from engine.core.sequence import Sequence
 from engine.core.step import Drawn
@@ -34,6 +35,8 @@ class LiveRequest:
             end_token_ids=end_token_ids,
             delivered_token_ids=delivery.delivered_token_ids,
         )
+        self.chain: Chain | None = None  # its tokens as the prefix cache names them
+        self.is_kept = False  # what its row computed has been copied for the last time
         self._load_seconds = load_seconds
         self._started_at: float | None = None
         self._first_token_at: float | None = None
@@ -61,7 +64,12 @@ class LiveRequest:
         self._started_at = now
         if self.delivery.attempt > 1:
             return wire.Resumed(at_tokens=len(self.delivery.delivered_token_ids))
-        return wire.Started(cached_tokens=0)
+        return wire.Started(cached_tokens=self.answer.cached_tokens)
+
+    def note_cached(self, num_tokens: int) -> None:
+        """So much of the prompt was not computed again. A later restart does not change it."""
+        if not self.has_started:
+            self.answer.cached_tokens = min(num_tokens, len(self.delivery.work.prompt_token_ids))
 
     def prefilled(self, done_tokens: int) -> wire.Event:
         total = len(self.sequence.token_ids)
@@ -98,7 +106,7 @@ class LiveRequest:
             tenant=work.tenant,
             state=sequence.status.value,
             prompt_tokens=len(work.prompt_token_ids),
-            cached_tokens=0,
+            cached_tokens=self.answer.cached_tokens,
             computed_tokens=sequence.computed_tokens,
             output_tokens=sequence.num_output_tokens,
             age_seconds=max(0.0, now - work.accepted_at),

@@ -164,6 +164,10 @@ class ModelPool:
         )
         return [(delivery.work.request_id, finished)]
 
+    def fetched(self, request_id: str) -> None:
+        for handle in self.handles:
+            handle.fetched(request_id)
+
     def drop(self, request_id: str) -> None:
         self._take_waiting(request_id)
         for handle in self.handles:

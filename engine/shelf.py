@@ -8,14 +8,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine import wire
+from engine.cache.prefix import PrefixCache
 from engine.core.answer import TextStream
+from engine.core.blocks import root_key
 from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
+from engine.model.caches import new_caches
 from engine.model.loader import LoadedModel, LoadFailed, load, stored_weight_bytes
 from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
+from engine.model.snapshots import needs_of
 from engine.model.text import TextFactory
+from engine.reuse import PrefixReuse
 
 __all__ = ["DeviceShelf", "LoadFailed", "Shelf"]
 
@@ -31,8 +36,15 @@ class Shelf(Protocol):
 
 class DeviceShelf:
     def __init__(
-        self, memory: DeviceMemory, *, ledger: TimeLedger, vitals: Vitals, casts_to_float32: bool
+        self,
+        memory: DeviceMemory,
+        *,
+        ledger: TimeLedger,
+        vitals: Vitals,
+        prefixes: PrefixCache,
+        casts_to_float32: bool,
     ):
+        self._prefixes = prefixes
         self._memory = memory
         self._ledger = ledger
         self._vitals = vitals
@@ -56,9 +68,11 @@ class DeviceShelf:
 
     def _handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> ModelHandle:
         voice = ModelVoice(loaded.tokenizer)
+        runner = Runner(loaded.model, decode_token=voice.decode_token)
         return ModelHandle(
             spec,
-            runner=Runner(loaded.model, decode_token=voice.decode_token),
+            runner=runner,
+            reuse=self._reuse(spec, loaded, runner),
             voice=voice,
             ledger=self._ledger,
             vitals=self._vitals,
@@ -66,6 +80,16 @@ class DeviceShelf:
             context_limit_tokens=loaded.context_limit_tokens,
             is_batchable=loaded.is_batchable,
         )
+
+    def _reuse(
+        self, spec: wire.ModelSpec, loaded: LoadedModel, runner: Runner
+    ) -> PrefixReuse | None:
+        """None for models whose caches cannot be copied."""
+        needs = needs_of(new_caches(loaded.model))
+        if needs is None:
+            return None
+        root = root_key(loaded.identity)
+        return PrefixReuse(self._prefixes, runner, model=spec.name, root=root, needs=needs)
 
 
 class ModelVoice:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from engine import wire
+from engine.cache.prefix import PrefixCache
 from engine.core.delivery import Delivery, Dropped
 from engine.core.suspects import SuspectGate
 from engine.handle import Events
@@ -44,12 +45,14 @@ class Worker:
         pool: ModelPool,
         vitals: Vitals,
         memory: Memory,
+        prefixes: PrefixCache | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._transport = transport
         self._pool = pool
         self._vitals = vitals
         self._memory = memory
+        self._prefixes = prefixes
         self._clock = clock
         self._reclaimer = Reclaimer(memory.clear_pool)
         self._suspects = SuspectGate()
@@ -64,9 +67,11 @@ class Worker:
         for message in self._transport.receive(self._wait_seconds):
             self._publish(self._handle(message))
         self._advance_models()
+        self._take_fetched()
         for handle in self._pool.handles:
             if not handle.is_idle:
                 self._publish(handle.turn(others_decode=self._is_decoding_beside(handle)))
+            handle.persist()
         self._admit_next_suspect()
         self._transport.want(self._rows_wanted())
         self._look_after_memory()
@@ -116,6 +121,12 @@ class Worker:
         else:
             self._publish(self._pool.advance())
         self._vitals.note_busy(not self._pool.is_idle)
+
+    def _take_fetched(self) -> None:
+        """Requests whose prefix has come from disk go on."""
+        if self._prefixes is not None:
+            for request_id in self._prefixes.take_fetched():
+                self._pool.fetched(request_id)
 
     def _is_decoding_beside(self, handle: object) -> bool:
         return any(one.is_decoding for one in self._pool.handles if one is not handle)

@@ -56,6 +56,7 @@ class Answer:
     ):
         self.work = work
         self.ending: Ending | None = None
+        self.cached_tokens = 0
         self._text = text
         self._stops = StopMatcher(work.stop)
         self._end_token_ids = end_token_ids
@@ -68,6 +69,7 @@ class Answer:
     def usage(self) -> wire.Usage:
         return wire.Usage(
             prompt_tokens=len(self.work.prompt_token_ids),
+            cached_tokens=self.cached_tokens,
             completion_tokens=self._num_tokens,
             reasoning_tokens=self._num_reasoning_tokens,
         )

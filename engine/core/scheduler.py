@@ -64,7 +64,6 @@ class Scheduler:
 
     def schedule(self, *, now: float, others_decode: bool = False) -> Step:
         """The next step. `others_decode`: rows of another model would wait for a slice as well."""
-        self._admit()
         prompts = [one for one in self._prefilling if one.slice_tokens_left > 0]
         ready = [one for one in self._prefilling if one.slice_tokens_left <= 0]
         someone_decodes = others_decode or self.is_decoding or bool(ready)
@@ -105,16 +104,23 @@ class Scheduler:
         self._gone, self._in_flight = [], []
         return next((one for one in rows if one.request_id == culprit), None)
 
-    def _admit(self) -> None:
+    def admit(self) -> list[Sequence]:
+        """Give waiting requests their rows, as many as there are; before each schedule().
+
+        The caller may fill a new row from a cache: then it sets `computed_tokens`.
+        """
+        admitted = []
         for sequence in list(self._waiting):
             if len(self._live) >= self.pace.max_rows:
-                return
+                break
             if self._bisection.may_run(sequence.request_id):
                 self._waiting.remove(sequence)
                 sequence.status = Status.PREFILLING
                 sequence.row_id = next(self._row_ids)
                 self._live[sequence.row_id] = sequence
                 self._prefilling.append(sequence)
+                admitted.append(sequence)
+        return admitted
 
     def _take_row(self, sequence: Sequence) -> None:
         assert sequence.row_id is not None

@@ -12,6 +12,7 @@ from engine import wire
 
 class Status(StrEnum):
     WAITING = "waiting"
+    RESTORING = "restoring"
     PREFILLING = "prefilling"
     DECODING = "decoding"
     FINISHED = "finished"
@@ -26,6 +27,9 @@ class Sequence:
     - the last known token is computed by the batch call that draws the next one, never by a slice;
     - `num_drawn` counts the output tokens asked of the device, known or still on their way;
     - num_output_tokens <= num_drawn <= max_tokens.
+
+    `boundaries` are positions, ascending, at which a slice has to end: what the row's caches hold
+    there is worth keeping.
     """
 
     def __init__(self, work: wire.Work, *, delivered_token_ids: tuple[int, ...], arrived_at: float):
@@ -39,6 +43,7 @@ class Sequence:
         self.status = Status.WAITING
         self.computed_tokens = 0
         self.num_drawn = len(delivered_token_ids)
+        self.boundaries: tuple[int, ...] = ()
 
     @property
     def num_output_tokens(self) -> int:
@@ -54,6 +59,11 @@ class Sequence:
         return len(self.token_ids) - 1 - self.computed_tokens
 
     @property
+    def next_boundary(self) -> int | None:
+        """The position that the next slice may not pass."""
+        return next((one for one in self.boundaries if one > self.computed_tokens), None)
+
+    @property
     def may_draw(self) -> bool:
         return self.num_drawn < self.max_tokens
 
@@ -62,4 +72,5 @@ class Sequence:
         self.status = Status.WAITING
         self.row_id = None
         self.computed_tokens = 0
+        self.boundaries = ()
         self.num_drawn = self.num_output_tokens

@@ -20,21 +20,31 @@ _SIMILAR_FACTOR = 2
 def plan_slices(
     prompts: list[Sequence], *, cost: CostModel, pace: Pace, seconds: float, now: float
 ) -> tuple[Slice, ...]:
-    """At least one slice, and as many as fit into `seconds`. Advances the sequences."""
+    """At least one slice, and as many as fit into `seconds`. Advances the sequences.
+
+    A row that reaches a boundary rests until the next turn: its caches are copied in between.
+    """
     slices: list[Slice] = []
     left = seconds
-    while pending := [one for one in prompts if one.slice_tokens_left > 0]:
+    resting: set[str] = set()
+    while pending := [one for one in prompts if _may_go_on(one, resting)]:
         pending.sort(key=lambda one: _urgency(one, cost, now))
         width = _width(pending[0], cost=cost, pace=pace, seconds=left)
-        if slices and (width < min(pace.least_slice_tokens, pending[0].slice_tokens_left)):
+        if slices and width < min(pace.least_slice_tokens, _tokens_to_stop(pending[0])):
             break
-        width = max(width, min(pace.least_slice_tokens, pending[0].slice_tokens_left))
+        width = max(width, min(pace.least_slice_tokens, _tokens_to_stop(pending[0])))
         rows = _rectangle(pending, width, cost=cost, seconds=left)
         slices.append(_cut(rows, width))
+        if slices[-1].ends_at_boundary:
+            resting.add(rows[0].request_id)
         left -= cost.predict(slices[-1].num_tokens, slices[-1].mean_context)
         if left <= 0:
             break
     return tuple(slices)
+
+
+def _may_go_on(sequence: Sequence, resting: set[str]) -> bool:
+    return sequence.slice_tokens_left > 0 and sequence.request_id not in resting
 
 
 def _urgency(sequence: Sequence, cost: CostModel, now: float) -> float:
@@ -46,11 +56,18 @@ def _mean_context(sequence: Sequence) -> float:
     return sequence.computed_tokens + sequence.slice_tokens_left / 2
 
 
+def _tokens_to_stop(sequence: Sequence) -> int:
+    """How far a slice may go: to the next boundary, or to the end of what is to be computed."""
+    if (boundary := sequence.next_boundary) is None:
+        return sequence.slice_tokens_left
+    return min(boundary - sequence.computed_tokens, sequence.slice_tokens_left)
+
+
 def _width(sequence: Sequence, *, cost: CostModel, pace: Pace, seconds: float) -> int:
     return cost.most_tokens(
         seconds=seconds,
         context=sequence.computed_tokens,
-        at_most=min(pace.most_slice_tokens, sequence.slice_tokens_left),
+        at_most=min(pace.most_slice_tokens, _tokens_to_stop(sequence)),
         at_least=0,
     )
 
@@ -61,14 +78,14 @@ def _rectangle(
     """The first row, and others that start level with it and are about as long."""
     first = pending[0]
     most_rows = max(1, _RECTANGLE_TOKENS // width)
-    if width < first.slice_tokens_left:
+    if width < first.slice_tokens_left or first.next_boundary is not None:
         return [first]
     rows = [first]
     for other in pending[1:]:
         fits = cost.predict(width * (len(rows) + 1), first.computed_tokens + width / 2) <= seconds
         if len(rows) == most_rows or not fits:
             break
-        is_level = other.computed_tokens == first.computed_tokens
+        is_level = other.computed_tokens == first.computed_tokens and not other.next_boundary
         if is_level and width <= other.slice_tokens_left <= _SIMILAR_FACTOR * width:
             rows.append(other)
     return rows
@@ -78,6 +95,12 @@ def _cut(rows: list[Sequence], width: int) -> Slice:
     start = rows[0].computed_tokens
     row_ids = tuple(one.row_id for one in rows if one.row_id is not None)
     token_ids = tuple(tuple(one.token_ids[start : start + width]) for one in rows)
+    ends_at_boundary = rows[0].next_boundary == start + width
     for one in rows:
         one.computed_tokens += width
-    return Slice(row_ids=row_ids, start_tokens=start, token_ids=token_ids)
+    return Slice(
+        row_ids=row_ids,
+        start_tokens=start,
+        token_ids=token_ids,
+        ends_at_boundary=ends_at_boundary,
+    )

@@ -9,15 +9,23 @@ from engine import wire
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """The next prompt tokens of one row, or as many of each of several rows that start level."""
+    """The next prompt tokens of one row, or as many of each of several rows that start level.
+
+    `ends_at_boundary`: what the row's caches hold after this slice is to be copied.
+    """
 
     row_ids: tuple[int, ...]
     start_tokens: int
     token_ids: tuple[tuple[int, ...], ...]
+    ends_at_boundary: bool = False
 
     @property
     def num_tokens(self) -> int:
         return len(self.token_ids[0]) * len(self.token_ids)
+
+    @property
+    def stop_tokens(self) -> int:
+        return self.start_tokens + len(self.token_ids[0])
 
     @property
     def mean_context(self) -> float:

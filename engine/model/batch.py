@@ -74,6 +74,12 @@ class RowBatch:
             inputs = mx.concatenate([self._inputs.astype(mx.uint32), inputs])
         self._inputs = inputs
 
+    def extract(self, row_id: int) -> tuple[Caches, int]:
+        """A row's caches as they stand, lazily, and how many tokens they hold."""
+        index = self.row_ids.index(row_id)
+        row_of = row_caches.level_row if self._is_level else row_caches.padded_row
+        return row_of(self._caches, index), self.lengths[index]
+
     def leave(self, row_ids: tuple[int, ...]) -> list[int]:
         """Remove these rows; the indices of those that stay."""
         kept = [index for index, one in enumerate(self.row_ids) if one not in row_ids]

@@ -50,9 +50,19 @@ def num_bytes(caches: Caches) -> int:
     return sum(layer.nbytes for layer in caches)
 
 
+def level_row(caches: Caches, row: int) -> Caches:
+    """One row of level caches."""
+    return [_take_row(layer, row) for layer in caches]
+
+
+def padded_row(caches: Caches, row: int) -> Caches:
+    """One row of padded caches, without its padding."""
+    return [layer.extract(row) for layer in caches]
+
+
 def split_level(caches: Caches, num_rows: int) -> list[Caches]:
     """The row caches of level caches."""
-    return [[_take_row(layer, row) for layer in caches] for row in range(num_rows)]
+    return [level_row(caches, row) for row in range(num_rows)]
 
 
 def take_level(caches: Caches, rows: list[int]) -> Caches:
@@ -94,7 +104,7 @@ def keep_padded(caches: Caches, rows: list[int]) -> None:
 
 
 def split_padded(caches: Caches, num_rows: int) -> list[Caches]:
-    return [[layer.extract(row) for layer in caches] for row in range(num_rows)]
+    return [padded_row(caches, row) for row in range(num_rows)]
 
 
 def _take_row(layer: Any, row: int) -> Any:

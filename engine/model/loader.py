@@ -7,6 +7,7 @@ rows of other models go on between two of them.
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import struct
 from collections.abc import Iterator
@@ -30,13 +31,15 @@ class LoadFailed(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """Weights in memory and what the engine must know of them."""
+    """Weights in memory and what the engine must know of them. `identity` names everything that
+    the content of a cache depends on."""
 
     model: Any
     tokenizer: Any
     weight_bytes: int
     context_limit_tokens: int
     is_batchable: bool
+    identity: dict[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
             weight_bytes=sum(array.nbytes for _, array in _parameters(model)),
             context_limit_tokens=context_limit_tokens(config),
             is_batchable=may_batch(model),
+            identity=_identity(path, model),
         )
     # mlx_lm raises whatever a broken folder provokes; the load ends here with one clear error.
     except Exception as error:
@@ -122,6 +126,24 @@ def _evaluate_weights(model: Any) -> Iterator[float]:
 def _parameters(model: Any) -> list[tuple[str, mx.array]]:
     parameters: Any = tree_flatten(model.parameters())
     return list(parameters)
+
+
+def _identity(path: Path, model: Any) -> dict[str, str]:
+    """Files that say what the model is, by content; weights by header, size and time of writing."""
+    fields = {"dtype": str(next((a.dtype for _, a in _parameters(model)), None))}
+    for name in ("config.json", "tokenizer.json", "adapter_config.json"):
+        if (path / name).exists():
+            fields[name] = hashlib.sha256((path / name).read_bytes()).hexdigest()
+    for file in sorted(path.glob("*.safetensors")):
+        about = file.stat()
+        fields[file.name] = f"{_header_hash(file)} {about.st_size} {about.st_mtime_ns}"
+    return fields
+
+
+def _header_hash(file: Path) -> str:
+    with file.open("rb") as stream:
+        (size,) = struct.unpack("<Q", stream.read(8))
+        return hashlib.sha256(stream.read(size)).hexdigest()
 
 
 def _tensor_bytes(file: Path) -> int:

@@ -15,11 +15,21 @@ import mlx.core as mx
 import numpy as np
 
 from engine import wire
+from engine.cache.prefix import Payload
 from engine.core.step import Drawn, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
+from engine.model import snapshots
 from engine.model.batch import NewRow, RowBatch
 from engine.model.caches import Caches
 from engine.model.sampling import BatchSampler, DrawnRows, SampledRow
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Prefilled:
+    """A row that is not in the batch yet: its caches hold `num_tokens`."""
+
+    caches: Caches
+    num_tokens: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +61,40 @@ class Runner:
 
     @property
     def cache_bytes(self) -> int:
-        rows = sum(row_caches.num_bytes(caches) for caches in self._prefilled.values())
+        rows = sum(row_caches.num_bytes(row.caches) for row in self._prefilled.values())
         return rows + self._batch.num_bytes
+
+    def restore_row(
+        self,
+        row_id: int,
+        slices: list[tuple[Any, int]],
+        boundary: Any | None,
+        *,
+        num_tokens: int,
+    ) -> None:
+        """A row that begins with copies instead of computed slices."""
+        caches = row_caches.new_caches(self._model)
+        snapshots.restore(caches, slices, boundary)
+        row_caches.start_evaluating(caches)
+        self._prefilled[row_id] = _Prefilled(caches, num_tokens)
+
+    def find_row(self, row_id: int) -> tuple[Caches, int] | None:
+        """A row's caches and how many tokens they hold; None for a row without any."""
+        if (row := self._prefilled.get(row_id)) is not None:
+            return row.caches, row.num_tokens
+        return self._batch.extract(row_id) if row_id in self._batch.row_ids else None
+
+    def copy_slice(self, row: Caches, start: int, stop: int) -> Payload:
+        return snapshots.payload(snapshots.capture_slice(row, start, stop))
+
+    def copy_boundary(self, row: Caches) -> Payload:
+        return snapshots.payload(snapshots.capture_boundary(row))
 
     def reset(self) -> None:
         """Forget every row, after a failure: host counters and arrays may disagree."""
         self._batch = RowBatch(self._model)
         self._sampler = BatchSampler()
-        self._prefilled: dict[int, Caches] = {}
+        self._prefilled: dict[int, _Prefilled] = {}
         self._submitted: _Submitted | None = None
 
     def run(self, step: Step) -> Outcome | None:
@@ -97,14 +133,14 @@ class Runner:
         if one.start_tokens == 0:
             caches = row_caches.new_caches(self._model)
         else:
-            rows = [self._prefilled[row_id] for row_id in one.row_ids]
+            rows = [self._prefilled[row_id].caches for row_id in one.row_ids]
             stacked = rows[0] if len(rows) == 1 else row_caches.stack_level(rows)
             if stacked is None:
                 return self._run_rows_of_slice(one)
             caches = stacked
         self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
         row_caches.start_evaluating(caches)
-        self._keep_prefilled(one.row_ids, caches)
+        self._keep_prefilled(one, caches)
         return caches
 
     def _run_rows_of_slice(self, one: Slice) -> Caches:
@@ -116,12 +152,11 @@ class Runner:
         ]
         return [layer for single in singles for layer in self._run_slice(single)]
 
-    def _keep_prefilled(self, row_ids: tuple[int, ...], caches: Caches) -> None:
-        if len(row_ids) == 1:
-            self._prefilled[row_ids[0]] = caches
-            return
-        for row_id, row in zip(row_ids, row_caches.split_level(caches, len(row_ids)), strict=True):
-            self._prefilled[row_id] = row
+    def _keep_prefilled(self, one: Slice, caches: Caches) -> None:
+        num_rows = len(one.row_ids)
+        rows = [caches] if num_rows == 1 else row_caches.split_level(caches, num_rows)
+        for row_id, row in zip(one.row_ids, rows, strict=True):
+            self._prefilled[row_id] = _Prefilled(row, one.stop_tokens)
 
     def _join(self, joins: tuple[Join, ...]) -> None:
         self._batch.join([self._new_row(join) for join in joins])
@@ -137,13 +172,13 @@ class Runner:
         )
 
     def _new_row(self, join: Join) -> NewRow:
-        caches = self._prefilled.pop(join.row_id, None)
+        prefilled = self._prefilled.pop(join.row_id, None)
         return NewRow(
             row_id=join.row_id,
             token_id=join.last_token_id,
             length=join.num_tokens - 1,
             # A prompt of one token has had no slice.
-            caches=row_caches.new_caches(self._model) if caches is None else caches,
+            caches=prefilled.caches if prefilled else row_caches.new_caches(self._model),
         )
 
     def _decode(self) -> DrawnRows:

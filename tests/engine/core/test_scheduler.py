@@ -36,6 +36,7 @@ class Bench:
         return sequence
 
     def turn(self) -> Step:
+        self.scheduler.admit()
         step = self.scheduler.schedule(now=self.clock.now)
         self.steps.append(step)
         outcome = self.runner.run(step)
@@ -212,6 +213,7 @@ def test_equal_prompts_are_cut_as_a_rectangle() -> None:
 def test_a_slice_stalls_rows_of_other_models_no_longer_either() -> None:
     bench = settled()
     bench.add("long", prompt_tokens=6000)
+    bench.scheduler.admit()
     step = bench.scheduler.schedule(now=bench.clock.now, others_decode=True)
     assert bench.scheduler.expected_seconds(step.slices) <= 1.1 * PACE.stall_seconds
 

@@ -1,0 +1,1 @@
+"""The prefix cache. It knows keys and bytes, never mlx and never redis."""

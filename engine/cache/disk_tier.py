@@ -1,0 +1,197 @@
+"""The SSD tier: records as files under budgets. It does not know prompts, owners' rights or mlx.
+
+Writing: temp file, index row, rename; in this order, so that a crash at any point leaves no file
+without a row, and a row without a file is a miss. No fsync: after a power cut a file may hold
+zeros, which its checksum shows, and that is a miss too.
+Room: least recently used records go first, inline, at most MAX_UNLINKS for one save.
+A full disk or a failing one stops nothing: the save is counted as dropped and serving goes on.
+Owner: the cache-io thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from engine.cache.disk_index import DiskIndex, Row
+from engine.cache.files import Files, RealFiles
+from engine.cache.record import ArrayBytes, Corrupt, RecordKey, pack, unpack
+
+MAX_UNLINKS = 32
+FREE_READING_SECONDS = 5.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DiskLimits:
+    """Bytes. The floor is what must stay free for everybody else on the disk."""
+
+    budget_bytes: int
+    free_floor_bytes: int
+    daily_write_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SaveOutcome:
+    """Whether the record is on disk now, how large its file is, and what left the disk for it."""
+
+    is_persisted: bool
+    file_bytes: int
+    evicted: tuple[RecordKey, ...]
+
+
+@dataclasses.dataclass(slots=True)
+class DiskCounters:
+    num_persisted: int = 0
+    num_dropped: int = 0
+    num_evicted: int = 0
+    num_corrupt: int = 0
+    num_read_errors: int = 0
+    num_write_errors: int = 0
+    written_bytes: int = 0
+    read_bytes: int = 0
+    last_error: str = ""
+
+
+class DiskTier:
+    """Invariants: used_bytes is the sum of the index's rows; every record file has its row."""
+
+    def __init__(
+        self,
+        directory: Path,
+        limits: DiskLimits,
+        *,
+        now: Callable[[], float],
+        today: Callable[[], str],
+        files: Files | None = None,
+    ) -> None:
+        self.limits = limits
+        self.counters = DiskCounters()
+        self._directory = directory
+        self._files: Files = files or RealFiles()
+        self._now, self._today = now, today
+        self._free: tuple[float, int] | None = None  # (read at, bytes)
+        self._temp_names = (f"{os.getpid()}-{n}.tmp" for n in itertools.count())
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._remove_leftovers()
+        self.index = DiskIndex(directory / "index.sqlite3")
+        self.used_bytes = self.index.total_bytes()
+
+    def close(self) -> None:
+        self.index.close()
+
+    def save(self, row: Row, arrays: Sequence[ArrayBytes]) -> SaveOutcome:
+        pieces = pack(row.record, row.tokens, arrays)
+        file_bytes = sum(map(len, pieces))
+        evicted = tuple(self._make_room(file_bytes))
+        if not self._has_room(file_bytes):
+            self.counters.num_dropped += 1
+            return SaveOutcome(False, file_bytes, evicted)
+        try:
+            self._write(dataclasses.replace(row, file_bytes=file_bytes), pieces)
+        except OSError as error:
+            self.counters.num_dropped += 1
+            self._count_write_error(error)
+            return SaveOutcome(False, file_bytes, evicted)
+        self._count_written(file_bytes)
+        return SaveOutcome(True, file_bytes, evicted)
+
+    def load(self, record: RecordKey, tokens: bytes) -> list[ArrayBytes] | None:
+        """The record's arrays; None when it cannot be had, and then it is no longer there."""
+        try:
+            data = self._files.read(self._path(record))
+            arrays = unpack(data, record, tokens)
+        except FileNotFoundError:
+            self.counters.num_read_errors += 1
+        except OSError as error:
+            self.counters.num_read_errors += 1
+            self.counters.last_error = error.strerror or type(error).__name__
+        except Corrupt as error:
+            self.counters.num_corrupt += 1
+            self.counters.last_error = str(error)
+        else:
+            self.counters.read_bytes += len(data)
+            return arrays
+        self.remove([record])
+        return None
+
+    def remove(self, records: Sequence[RecordKey]) -> None:
+        for record in records:
+            self._unlink(self._path(record))
+        self.used_bytes -= self.index.remove(records)
+
+    # --- room
+
+    def _make_room(self, file_bytes: int) -> list[RecordKey]:
+        excess = self.used_bytes + file_bytes - self.limits.budget_bytes
+        excess = max(excess, file_bytes + self.limits.free_floor_bytes - self._free_bytes())
+        if excess <= 0 or not self.used_bytes:
+            return []
+        leaving: list[Row] = []
+        for row in self.index.oldest(MAX_UNLINKS):
+            if excess <= 0:
+                break
+            leaving.append(row)
+            excess -= row.file_bytes
+        self.remove([row.record for row in leaving])
+        self.counters.num_evicted += len(leaving)
+        self._free = None
+        return [row.record for row in leaving]
+
+    def _has_room(self, file_bytes: int) -> bool:
+        return (
+            self.used_bytes + file_bytes <= self.limits.budget_bytes
+            and self._free_bytes() >= self.limits.free_floor_bytes + file_bytes
+            and self.index.written_bytes(self._today()) + file_bytes
+            <= self.limits.daily_write_bytes
+        )
+
+    def _free_bytes(self) -> int:
+        """Free disk, read every few seconds and after anything that changed it."""
+        if self._free is None or self._now() - self._free[0] > FREE_READING_SECONDS:
+            self._free = (self._now(), self._files.free_bytes(self._directory))
+        return self._free[1]
+
+    # --- files
+
+    def _write(self, row: Row, pieces: Sequence[bytes | memoryview]) -> None:
+        target = self._path(row.record)
+        target.parent.mkdir(exist_ok=True, mode=0o700)
+        temporary = self._directory / next(self._temp_names)
+        try:
+            self._files.write_new(temporary, pieces)
+            self.index.add(row)
+            self.used_bytes += row.file_bytes
+            self._files.rename(temporary, target)
+        except OSError:
+            self._unlink(temporary)
+            self.used_bytes -= self.index.remove([row.record])
+            raise
+
+    def _path(self, record: RecordKey) -> Path:
+        return self._directory / record.block.hex()[:2] / record.file_name
+
+    def _unlink(self, path: Path) -> None:
+        try:
+            self._files.unlink(path)
+        except OSError as error:
+            self._count_write_error(error)
+
+    def _remove_leftovers(self) -> None:
+        """Temp files of a process that died. Only the top folder is listed, never the records."""
+        for leftover in self._directory.glob("*.tmp"):
+            self._unlink(leftover)
+
+    def _count_written(self, file_bytes: int) -> None:
+        self.counters.num_persisted += 1
+        self.counters.written_bytes += file_bytes
+        self.index.add_written(self._today(), file_bytes)
+        if self._free is not None:
+            self._free = (self._free[0], self._free[1] - file_bytes)
+
+    def _count_write_error(self, error: OSError) -> None:
+        self._free = None
+        self.counters.num_write_errors += 1
+        self.counters.last_error = error.strerror or type(error).__name__

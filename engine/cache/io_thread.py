@@ -1,0 +1,168 @@
+"""The cache-io thread: restores first, then saves, one queue. It owns the disk tier.
+
+    model thread --save(row, arrays)-->  [ restores | saves, bounded by bytes ]  --> DiskTier
+                 <--take_restored()----  restored arrays, or None where it could not be had in time
+
+The model thread never waits for a disk. A save that finds the queue full is dropped and counted at
+once; a restore has a deadline, after which its result is not wanted any more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.cache.disk_index import Row
+from engine.cache.disk_tier import DiskTier
+from engine.cache.record import ArrayBytes, RecordKey
+
+logger = logging.getLogger(__name__)
+
+_RESTORE, _MAINTAIN, _SAVE, _STOP = range(4)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """A record to read, and the tokens it must be for."""
+
+    record: RecordKey
+    tokens: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Restored:
+    """What came of a restore. `arrays` stops at the first record that could not be had."""
+
+    request_id: str
+    arrays: list[list[ArrayBytes]]
+    missing: tuple[RecordKey, ...]
+    num_bytes: int
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Saved:
+    """What came of a save: whether the record is on disk now, and what left the disk for it."""
+
+    record: RecordKey
+    is_persisted: bool
+    file_bytes: int
+    evicted: tuple[RecordKey, ...]
+
+
+@dataclasses.dataclass(order=True, slots=True)
+class _Job:
+    priority: int
+    number: int
+    run: Callable[[], None] = dataclasses.field(compare=False)
+
+
+class CacheIO:
+    def __init__(self, disk: DiskTier, *, max_queued_bytes: int) -> None:
+        self._disk = disk
+        self._max_queued_bytes = max_queued_bytes
+        self._queued_bytes = 0
+        self._jobs: list[_Job] = []
+        self._numbers = itertools.count()
+        self._condition = threading.Condition()
+        self._results: deque[Restored | Saved] = deque()
+        self._cancelled: set[str] = set()
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._loop, name="cache-io", daemon=True)
+        self._thread.start()
+
+    # --- called from the model thread; none of these waits
+
+    def save(self, row: Row, arrays: Sequence[ArrayBytes]) -> bool:
+        """Queue a record to be written; False when the queue is full and it was dropped."""
+        num_bytes = sum(memoryview(array.data).nbytes for array in arrays)
+        with self._condition:
+            if self._is_stopping or self._queued_bytes + num_bytes > self._max_queued_bytes:
+                return False
+            self._queued_bytes += num_bytes
+            self._add(_SAVE, lambda: self._save(row, arrays, num_bytes))
+        return True
+
+    def restore(self, request_id: str, wanted: Sequence[Wanted], *, deadline_at: float) -> None:
+        """Read records in order; the result comes out of take_results(). Monotonic deadline."""
+        with self._condition:
+            self._add(_RESTORE, lambda: self._restore(request_id, wanted, deadline_at))
+
+    def cancel(self, request_id: str) -> None:
+        with self._condition:
+            self._cancelled.add(request_id)
+
+    def maintain(self, work: Callable[[DiskTier], Any]) -> None:
+        """Run something on the disk tier between restores and saves."""
+        with self._condition:
+            self._add(_MAINTAIN, lambda: work(self._disk))
+
+    def take_results(self) -> list[Restored | Saved]:
+        results = []
+        while self._results:
+            results.append(self._results.popleft())
+        return results
+
+    def close(self, *, wait_seconds: float) -> bool:
+        """Finish what is queued, at most this long, then stop; whether everything was done."""
+        with self._condition:
+            self._is_stopping = True
+            self._add(_STOP, lambda: None)
+        self._thread.join(wait_seconds)
+        if self._thread.is_alive():
+            return False
+        self._disk.close()
+        return True
+
+    # --- the thread
+
+    def _add(self, priority: int, run: Callable[[], None]) -> None:
+        heapq.heappush(self._jobs, _Job(priority, next(self._numbers), run))
+        self._condition.notify()
+
+    def _loop(self) -> None:
+        while True:
+            with self._condition:
+                while not self._jobs:
+                    self._condition.wait()
+                job = heapq.heappop(self._jobs)
+            if job.priority == _STOP:
+                return
+            try:
+                job.run()
+            except Exception:
+                logger.exception("a cache job failed")
+
+    def _save(self, row: Row, arrays: Sequence[ArrayBytes], num_bytes: int) -> None:
+        try:
+            outcome = self._disk.save(row, arrays)
+            self._results.append(
+                Saved(row.record, outcome.is_persisted, outcome.file_bytes, outcome.evicted)
+            )
+        finally:
+            with self._condition:
+                self._queued_bytes -= num_bytes
+
+    def _restore(self, request_id: str, wanted: Sequence[Wanted], deadline_at: float) -> None:
+        started = time.monotonic()
+        arrays: list[list[ArrayBytes]] = []
+        missing: list[RecordKey] = []
+        for want in wanted:
+            if request_id in self._cancelled or time.monotonic() > deadline_at:
+                break
+            found = self._disk.load(want.record, want.tokens)
+            if found is None:
+                missing.append(want.record)
+                break
+            arrays.append(found)
+        self._cancelled.discard(request_id)
+        num_bytes = sum(memoryview(part.data).nbytes for found in arrays for part in found)
+        seconds = time.monotonic() - started
+        self._results.append(Restored(request_id, arrays, tuple(missing), num_bytes, seconds))

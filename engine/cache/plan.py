@@ -1,0 +1,194 @@
+"""What to restore for a prompt: pure decisions on the node tree. It moves no data.
+
+    prompt   [ block | block | block | part of a block ][ at least one token to compute ]
+    restore  [ slice | slice | slice | slice cut short ]+ boundary at its end, if there are any
+
+The restore point is the longest one for which every layer kind has its record; where the longest
+has not, an earlier one serves: the whole prefix is never given up for its end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from engine.cache.nodes import Node, Nodes
+from engine.cache.record import Kind, RecordKey
+from engine.core.blocks import Chain, Span, common_tokens
+
+MAX_CHILDREN_COMPARED = 64
+
+
+class Miss(StrEnum):
+    """Why a plan is not longer."""
+
+    NONE = "none"  # all but the last token is covered
+    UNKNOWN = "unknown"  # nobody has stored how it goes on
+    NOT_OWNER = "not_owner"  # somebody has, but it is not this tenant's to use
+    WALKED_BACK = "walked_back"  # known further, but not for every layer kind
+    SLOWER = "slower"  # on disk, but computing it again is quicker
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Needs:
+    """Which record kinds a model's layers have."""
+
+    has_slices: bool
+    has_boundaries: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """The first `num_tokens` of a chain, and whose it is: `tenant` is a 16-byte name."""
+
+    model: str
+    chain: Chain
+    num_tokens: int
+    tenant: bytes
+    needs: Needs
+
+    def spans(self) -> Iterator[Span]:
+        return self.chain.spans(self.num_tokens)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One node of the way: tokens [start, stop) of the prompt; the last may be used in part."""
+
+    node: Node
+    start: int
+    stop: int
+
+
+@dataclasses.dataclass(slots=True)
+class _Way:
+    """What is known along a prompt. `known` counts everybody's blocks, `steps` the usable ones."""
+
+    steps: list[Step] = dataclasses.field(default_factory=list)
+    known: int = 0
+    was_refused: bool = False
+
+    @property
+    def reached(self) -> int:
+        return self.steps[-1].stop if self.steps else 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """`slices` in order with the tokens to use of each; `boundary` at the end of the last one."""
+
+    num_tokens: int
+    slices: tuple[tuple[RecordKey, int], ...]
+    boundary: RecordKey | None
+    from_disk: tuple[RecordKey, ...]
+    miss: Miss
+    nearest_tokens: int  # how far the nearest stored chain goes along, whoever owns it
+
+    @property
+    def disk_tokens(self) -> int:
+        """How many of the tokens come from disk; all of them where there are only boundaries."""
+        if not self.slices:
+            return self.num_tokens if self.from_disk else 0
+        return sum(num_tokens for record, num_tokens in self.slices if record in self.from_disk)
+
+    @property
+    def is_cold(self) -> bool:
+        return self.num_tokens == 0
+
+
+def plan_restore(
+    query: Query,
+    nodes: Nodes,
+    *,
+    may_use: Callable[[Node], bool],
+    memory_only: bool = False,
+) -> RestorePlan:
+    """The longest usable restore point of a prompt, one token always left to compute."""
+    way = _follow(query, nodes, may_use)
+    usable = _complete(way.steps, query.needs, memory_only=memory_only)
+    num_tokens = usable[-1].stop if usable else 0
+    return RestorePlan(
+        num_tokens=num_tokens,
+        slices=_slices(usable) if query.needs.has_slices else (),
+        boundary=_boundary(usable) if query.needs.has_boundaries else None,
+        from_disk=_from_disk(usable, query.needs),
+        miss=_miss(query, num_tokens, way),
+        nearest_tokens=way.known,
+    )
+
+
+def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way:
+    """The nodes along the prompt, its last token left out."""
+    way = _Way()
+    for span in query.chain.spans(query.num_tokens - 1):
+        node = nodes.find(span)
+        if node is not None:
+            _take(way, Step(node, span.start, span.stop), may_use)
+            continue
+        _take_nearest_child(way, span, query.needs, nodes, may_use)
+        if query.needs.has_slices:
+            break  # without this block's slice nothing behind it can be restored
+    return way
+
+
+def _take(way: _Way, step: Step, may_use: Callable[[Node], bool]) -> None:
+    way.known = max(way.known, step.stop)
+    way.was_refused = way.was_refused or not may_use(step.node)
+    if not way.was_refused:
+        way.steps.append(step)
+
+
+def _take_nearest_child(
+    way: _Way, span: Span, needs: Needs, nodes: Nodes, may_use: Callable[[Node], bool]
+) -> None:
+    """Where the prompt leaves the known blocks: go on along the child that agrees the longest."""
+    best: Step | None = None
+    for node in itertools.islice(nodes.children(span.parent), MAX_CHILDREN_COMPARED):
+        stop = span.start + common_tokens(node.tokens, span.token_bytes)
+        way.known = max(way.known, stop)
+        is_whole = stop - span.start == node.num_tokens
+        can_end_here = is_whole or not needs.has_boundaries
+        if stop > (best.stop if best else span.start) and can_end_here and may_use(node):
+            best = Step(node, span.start, stop)
+    if best is not None and not way.was_refused:
+        way.steps.append(best)
+
+
+def _complete(way: list[Step], needs: Needs, *, memory_only: bool) -> list[Step]:
+    """The longest beginning of the way at whose end every layer kind can be restored."""
+
+    def has(node: Node, kind: Kind) -> bool:
+        return kind in node.in_memory if memory_only else node.has(kind)
+
+    if needs.has_slices:
+        way = list(itertools.takewhile(lambda step: has(step.node, Kind.SLICE), way))
+    if needs.has_boundaries:
+        while way and not has(way[-1].node, Kind.BOUNDARY):
+            way = way[:-1]
+    return way
+
+
+def _slices(way: list[Step]) -> tuple[tuple[RecordKey, int], ...]:
+    return tuple((step.node.record(Kind.SLICE), step.stop - step.start) for step in way)
+
+
+def _boundary(way: list[Step]) -> RecordKey | None:
+    return way[-1].node.record(Kind.BOUNDARY) if way else None
+
+
+def _from_disk(way: list[Step], needs: Needs) -> tuple[RecordKey, ...]:
+    wanted = [step.node.record(Kind.SLICE) for step in way if needs.has_slices]
+    if way and needs.has_boundaries:
+        wanted.append(way[-1].node.record(Kind.BOUNDARY))
+    held = {step.node.key: step.node.in_memory for step in way}
+    return tuple(record for record in wanted if record.kind not in held[record.block])
+
+
+def _miss(query: Query, num_tokens: int, way: _Way) -> Miss:
+    if num_tokens >= query.num_tokens - 1:
+        return Miss.NONE
+    if num_tokens < way.reached:
+        return Miss.WALKED_BACK
+    return Miss.NOT_OWNER if way.known > way.reached else Miss.UNKNOWN

@@ -1,0 +1,136 @@
+"""Copies of what a row's caches hold, and rows made from copies. It does not know who keeps them.
+
+    SLICE     keys and values of a block's own tokens, for layers that can be cut: KVCache
+    BOUNDARY  all that a layer holds at one position: RotatingKVCache, ArraysCache
+
+Contents are flat lists of arrays with buffers of their own, in the order of the layers;
+composite layers (CacheList) are taken apart. Rows are single and unpadded. Owner: the model thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
+
+from engine.cache.plan import Needs
+from engine.cache.prefix import Payload
+from engine.cache.record import ArrayBytes
+
+# dtypes that numpy has no name for travel as integers of the same width
+_CARRIERS = {mx.bfloat16: mx.uint16}
+_DTYPES = {
+    str(dtype): dtype
+    for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.int64, mx.uint8, mx.uint32)
+}
+
+
+def needs_of(row: Sequence[Any]) -> Needs | None:
+    """Which record kinds this model's layers have; None if a layer is of a kind we cannot copy."""
+    kinds = {type(leaf) for leaf in _leaves(row)}
+    if not kinds <= {KVCache, RotatingKVCache, ArraysCache}:
+        return None
+    return Needs(has_slices=KVCache in kinds, has_boundaries=bool(kinds - {KVCache}))
+
+
+def capture_slice(row: Sequence[Any], start: int, stop: int) -> list[mx.array]:
+    """Copies of tokens [start, stop) of every sliceable layer, not evaluated yet."""
+    return [
+        mx.contiguous(array[..., start:stop, :])
+        for leaf in _leaves(row, KVCache)
+        for array in (leaf.keys, leaf.values)
+    ]
+
+
+def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
+    """Copies of every windowed and recurrent layer as it stands now, not evaluated yet."""
+    return [
+        part for leaf in _leaves(row, RotatingKVCache, ArraysCache) for part in _dismantle(leaf)
+    ]
+
+
+def payload(content: list[mx.array]) -> Payload:
+    """A content with its size; its evaluation has begun."""
+    mx.async_eval(content)  # type: ignore[no-untyped-call]
+    return Payload(content, sum(array.nbytes for array in content))
+
+
+def restore(
+    row: Sequence[Any],
+    slices: Sequence[tuple[list[mx.array], int]],
+    boundary: list[mx.array] | None,
+) -> None:
+    """Fill an empty row, lazily. `slices` in order, each with the number of its tokens to use."""
+    _restore_slices(list(_leaves(row, KVCache)), slices)
+    if boundary is not None:
+        parts = iter(boundary)
+        for leaf in _leaves(row, RotatingKVCache, ArraysCache):
+            _assemble(leaf, parts)
+
+
+def dump(content: Sequence[mx.array]) -> list[ArrayBytes]:
+    """A content as bytes that another thread may read; nothing is copied."""
+    carriers = [array.view(_CARRIERS.get(array.dtype, array.dtype)) for array in content]
+    mx.eval(carriers)
+    return [
+        ArrayBytes(str(array.dtype), tuple(array.shape), memoryview(carrier))  # type: ignore[arg-type]
+        for array, carrier in zip(content, carriers, strict=True)
+    ]
+
+
+def revive(arrays: Sequence[ArrayBytes]) -> Payload:
+    """The content that was dumped."""
+    return payload([_array(part) for part in arrays])
+
+
+def _leaves(row: Sequence[Any], *kinds: type) -> Iterator[Any]:
+    for cache in row:
+        if isinstance(cache, CacheList):
+            yield from _leaves(cache.caches, *kinds)
+        elif not kinds or isinstance(cache, kinds):
+            yield cache
+
+
+def _restore_slices(leaves: list[KVCache], slices: Sequence[tuple[list[mx.array], int]]) -> None:
+    if not slices:
+        return
+    total = sum(num_tokens for _, num_tokens in slices)
+    for index, leaf in enumerate(leaves):
+        keys, values = (
+            mx.concatenate(
+                [content[at][..., :num_tokens, :] for content, num_tokens in slices], axis=2
+            )
+            for at in (2 * index, 2 * index + 1)
+        )
+        leaf.state = (keys, values, total)
+
+
+def _dismantle(leaf: Any) -> list[mx.array]:
+    """A windowed layer: its counters, keys, values. A recurrent one: a count, then its arrays."""
+    if isinstance(leaf, RotatingKVCache):
+        keys, values, *counters = leaf.state
+        return [mx.array(counters, mx.int32), mx.contiguous(keys), mx.contiguous(values)]
+    arrays, _, _ = leaf.state
+    held = [mx.zeros((0,)) if array is None else mx.contiguous(array) for array in arrays]
+    return [mx.array([len(held)], mx.int32), *held]
+
+
+def _assemble(leaf: Any, parts: Iterator[mx.array]) -> None:
+    if isinstance(leaf, RotatingKVCache):
+        counters: Any = next(parts).tolist()
+        keys, values = next(parts), next(parts)
+        leaf.state = (keys + 0, values + 0, *counters)
+        return
+    count: Any = next(parts).item()
+    held = [next(parts) for _ in range(count)]
+    leaf.state = ([array if array.size else None for array in held], None, None)
+
+
+def _array(part: ArrayBytes) -> mx.array:
+    dtype = _DTYPES[part.dtype]
+    carrier = str(_CARRIERS.get(dtype, dtype)).removeprefix("mlx.core.")
+    plain = np.frombuffer(part.data, dtype=np.dtype(carrier)).reshape(part.shape)
+    return mx.array(plain).view(dtype)

@@ -1,0 +1,177 @@
+"""What one model's requests take from the prefix cache and leave there.
+
+    begin    a request arrives: is part of its prompt on disk? Then reading starts
+    restore  it gets its row: fill the row, say where slices have to end
+    keep_*   copy what was computed: at a boundary, when the prompt is done, when the row leaves
+    persist  a turn has ended: hand its blocks to the writer, one turn later, when they are computed
+
+It does not know the scheduler's decisions nor the transport. Owner: the model thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from engine.cache.plan import Needs, Query, RestorePlan
+from engine.cache.prefix import Capture, Captured, Payload, PrefixCache
+from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
+from engine.live_request import LiveRequest
+
+RESTORE_DEADLINE_SECONDS = 5.0
+BOUNDARY_INTERVAL_TOKENS = 2048
+TENANT_BYTES = 16
+
+
+class RowKeeper(Protocol):
+    """The rows of a model and copies of them: model/runner.py, or a fake."""
+
+    def restore_row(
+        self,
+        row_id: int,
+        slices: list[tuple[Any, int]],
+        boundary: Any | None,
+        *,
+        num_tokens: int,
+    ) -> None: ...
+    def find_row(self, row_id: int) -> tuple[Any, int] | None: ...
+    def copy_slice(self, row: Any, start: int, stop: int) -> Payload: ...
+    def copy_boundary(self, row: Any) -> Payload: ...
+
+
+class PrefixReuse:
+    def __init__(
+        self,
+        cache: PrefixCache,
+        rows: RowKeeper,
+        *,
+        model: str,
+        root: bytes,
+        needs: Needs,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self._cache = cache
+        self._rows = rows
+        self._model = model
+        self._root = root
+        self._needs = needs
+        self._clock = clock
+        self._ended: list[Query] = []
+        self._persistable: list[Query] = []
+
+    def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> bool:
+        """Whether the request waits for the disk; PrefixCache.take_fetched names it afterwards."""
+        query = self._query(live, len(live.sequence.token_ids))
+        plan = self._cache.plan(query, prefill_seconds=prefill_seconds)
+        if not plan.from_disk:
+            return False
+        deadline = self._clock() + min(RESTORE_DEADLINE_SECONDS, prefill_seconds(plan.num_tokens))
+        self._cache.fetch(live.request_id, plan, deadline_at=deadline)
+        return True
+
+    def restore(self, live: LiveRequest) -> None:
+        """Fill the row that the request just got with what is in memory, if there is anything."""
+        sequence = live.sequence
+        assert sequence.row_id is not None
+        query = self._query(live, len(sequence.token_ids))
+        plan = self._cache.plan_in_memory(query)
+        sequence.boundaries = self._boundaries(query, plan)
+        self._cache.used(query, plan, request_id=live.request_id)
+        live.note_cached(plan.num_tokens)
+        if plan.is_cold:
+            return
+        slices, boundary = self._cache.payloads(plan)
+        self._rows.restore_row(sequence.row_id, slices, boundary, num_tokens=plan.num_tokens)
+        sequence.computed_tokens = plan.num_tokens
+
+    def keep_boundary(self, live: LiveRequest) -> None:
+        """The row stands at one of its boundaries."""
+        self._keep(live)
+
+    def keep_prompt(self, live: LiveRequest) -> None:
+        """All slices of the prompt are computed; the batch call takes its last token.
+
+        Its tail is only worth a copy where a restore cannot begin inside a block: the answer's
+        tail will hold it too.
+        """
+        query = self._keep(live, whole_blocks_only=not self._needs.has_boundaries)
+        if query is not None and self._needs.has_boundaries:
+            self._ended.append(query)
+
+    def keep_row(self, live: LiveRequest) -> None:
+        """The row is about to leave: the answer, or as much of the prompt as was computed."""
+        live.is_kept = True
+        query = self._keep(live)
+        if query is not None:
+            self._ended.append(query)
+
+    def forget(self, live: LiveRequest) -> None:
+        self._cache.forget_fetch(live.request_id)
+
+    def persist(self) -> None:
+        """Once a turn: what was kept in the turn before is computed by now."""
+        for query in self._persistable:
+            self._cache.persist(query)
+        self._persistable, self._ended = self._ended, []
+
+    # --- inside
+
+    def _keep(self, live: LiveRequest, *, whole_blocks_only: bool = False) -> Query | None:
+        """Copy what nobody has stored of what the row holds."""
+        row_id = live.sequence.row_id
+        found = self._rows.find_row(row_id) if row_id is not None else None
+        if found is None:
+            return None
+        row, held_tokens = found
+        stop = min(held_tokens, len(live.sequence.token_ids))
+        if whole_blocks_only:
+            stop -= stop % BLOCK_TOKENS
+        query = self._query(live, stop)
+        at_end = frozenset([stop] if stop == held_tokens else [])
+        wanted = self._cache.missing(query, boundaries=at_end)
+        self._cache.store(query, [self._copy(row, one) for one in wanted])
+        return query
+
+    def _copy(self, row: Any, wanted: Capture) -> Captured:
+        span = wanted.span
+        return Captured(
+            span,
+            self._rows.copy_slice(row, span.start, span.stop) if wanted.wants_slice else None,
+            self._rows.copy_boundary(row) if wanted.wants_boundary else None,
+        )
+
+    def _query(self, live: LiveRequest, num_tokens: int) -> Query:
+        return Query(
+            model=self._model,
+            chain=self._chain(live),
+            num_tokens=num_tokens,
+            tenant=tenant_name(live.delivery.work.tenant),
+            needs=self._needs,
+        )
+
+    def _chain(self, live: LiveRequest) -> Chain:
+        live.chain = live.chain or Chain(self._root)
+        if len(live.chain) < len(live.sequence.token_ids):
+            live.chain.extend(token_bytes(live.sequence.token_ids[len(live.chain) :]))
+        return live.chain
+
+    def _boundaries(self, query: Query, plan: RestorePlan) -> tuple[int, ...]:
+        """Where a windowed or recurrent model's row is worth copying on its way.
+
+        The last full block serves an edit of the last turn; the block where the prompt left the
+        known chains is where the next one will leave them too (the end of a system prompt shows
+        itself that way); and one every so often serves what nobody foresaw.
+        """
+        if not self._needs.has_boundaries:
+            return ()
+        end = query.num_tokens - 1
+        wanted = {end, plan.nearest_tokens, *range(0, end, BOUNDARY_INTERVAL_TOKENS)}
+        on_grid = {position - position % BLOCK_TOKENS for position in wanted}
+        return tuple(sorted(one for one in on_grid if plan.num_tokens < one < end))
+
+
+def tenant_name(tenant: str) -> bytes:
+    """The tenant as the cache and its files know it."""
+    return hashlib.sha256(b"hearth/tenant/1" + tenant.encode()).digest()[:TENANT_BYTES]

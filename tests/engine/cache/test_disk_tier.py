@@ -1,0 +1,282 @@
+"""The SSD tier against faults: torn writes, flipped bits, foreign files, full and failing disks."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from engine.cache.disk_index import Row
+from engine.cache.disk_tier import MAX_UNLINKS, DiskLimits
+from engine.cache.files import RealFiles
+from engine.cache.record import ArrayBytes, Kind, RecordKey
+from engine.core.blocks import Chain, token_bytes
+
+from .toys import ROOT, UNLIMITED, make_disk, tenant
+
+PAYLOAD_BYTES = 3000
+
+
+def make_rows(count: int, *, first_token: int = 0) -> list[Row]:
+    tokens = token_bytes(range(first_token, first_token + 256 * count))
+    return [
+        Row(
+            record=RecordKey(span.key, Kind.SLICE),
+            model="toy",
+            parent=span.parent,
+            tokens=span.token_bytes,
+            file_bytes=0,
+            owners=frozenset([tenant("ann")]),
+            is_published=False,
+            used_at=float(span.start),
+        )
+        for span in Chain(ROOT, tokens).spans(256 * count)
+    ]
+
+
+def arrays_of(row: Row) -> list[ArrayBytes]:
+    content = random.Random(row.record.block).randbytes(PAYLOAD_BYTES)
+    return [ArrayBytes("f", (10, 100), content[:1000]), ArrayBytes("f", (2000,), content[1000:])]
+
+
+def content_of(arrays: Iterable[ArrayBytes]) -> list[bytes]:
+    return [bytes(array.data) for array in arrays]
+
+
+def record_files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*.slice"))
+
+
+def test_what_was_saved_is_read_back_after_a_restart(tmp_path):
+    disk = make_disk(tmp_path)
+    (row,) = make_rows(1)
+    assert disk.save(row, arrays_of(row)).is_persisted
+    disk.close()
+    reopened = make_disk(tmp_path)
+    assert [found.record for found in reopened.index.rows()] == [row.record]
+    found = reopened.load(row.record, row.tokens)
+    assert found is not None
+    assert content_of(found) == content_of(arrays_of(row))
+    assert [array.shape for array in found] == [(10, 100), (2000,)]
+
+
+def test_files_are_for_the_owner_only(tmp_path):
+    disk = make_disk(tmp_path / "cache")
+    (row,) = make_rows(1)
+    disk.save(row, arrays_of(row))
+    for path in (tmp_path / "cache").rglob("*"):
+        forbidden = stat.S_IRWXG | stat.S_IRWXO
+        assert path.name.startswith("index") or not path.stat().st_mode & forbidden
+    assert not (tmp_path / "cache").stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def test_the_estimated_size_is_the_files_size(tmp_path):
+    disk = make_disk(tmp_path)
+    rows = make_rows(3)
+    outcomes = [disk.save(row, arrays_of(row)) for row in rows]
+    sizes = [path.stat().st_size for path in record_files(tmp_path)]
+    assert sorted(outcome.file_bytes for outcome in outcomes) == sorted(sizes)
+    assert disk.used_bytes == sum(sizes)
+
+
+def test_every_flipped_bit_is_a_counted_miss(tmp_path):
+    disk = make_disk(tmp_path)
+    (row,) = make_rows(1)
+    disk.save(row, arrays_of(row))
+    (path,) = record_files(tmp_path)
+    good = path.read_bytes()
+    for at in range(0, len(good), 7):
+        path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
+        assert disk.load(row.record, row.tokens) is None, at
+        disk.save(row, arrays_of(row))
+    assert disk.counters.num_corrupt == len(range(0, len(good), 7))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda good: good[:-1],
+        lambda good: b"",
+        lambda good: good + b"x",
+        lambda good: good[: len(good) // 2] + bytes(len(good) - len(good) // 2),
+        lambda good: bytes(len(good)),
+        lambda good: b"OLDFORMA" + good[8:],
+        lambda good: good[:8] + b"\xff\xff\xff\x7f" + good[12:],
+    ],
+    ids=["cut", "empty", "longer", "zeroed page", "zeroed", "old format", "huge header"],
+)
+def test_a_spoiled_file_is_a_miss(tmp_path, spoil):
+    disk = make_disk(tmp_path)
+    (row,) = make_rows(1)
+    disk.save(row, arrays_of(row))
+    (path,) = record_files(tmp_path)
+    path.write_bytes(spoil(path.read_bytes()))
+    assert disk.load(row.record, row.tokens) is None
+    assert disk.counters.num_corrupt == 1
+    assert disk.used_bytes == 0
+
+
+def test_swapped_files_are_two_misses(tmp_path):
+    disk = make_disk(tmp_path)
+    rows = make_rows(2)
+    for row in rows:
+        disk.save(row, arrays_of(row))
+    one, two = record_files(tmp_path)
+    content = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(content)
+    assert [disk.load(row.record, row.tokens) for row in rows] == [None, None]
+
+
+def test_a_symlink_in_a_records_place_is_not_followed(tmp_path):
+    disk = make_disk(tmp_path / "cache")
+    (row,) = make_rows(1)
+    disk.save(row, arrays_of(row))
+    (path,) = record_files(tmp_path / "cache")
+    elsewhere = tmp_path / "elsewhere"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert disk.load(row.record, row.tokens) is None
+    assert elsewhere.exists()
+
+
+def test_a_deleted_directory_changes_nothing_but_speed(tmp_path):
+    disk = make_disk(tmp_path)
+    rows = make_rows(4)
+    for row in rows[:2]:
+        disk.save(row, arrays_of(row))
+    for path in record_files(tmp_path):
+        path.unlink()
+        path.parent.rmdir()
+    assert disk.load(rows[0].record, rows[0].tokens) is None
+    assert disk.save(rows[2], arrays_of(rows[2])).is_persisted
+
+
+def test_the_oldest_leave_first_and_few_at_a_time(tmp_path):
+    small = DiskLimits(budget_bytes=40_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
+    disk = make_disk(tmp_path, limits=small)
+    rows = make_rows(30)
+    for row in rows:
+        outcome = disk.save(row, arrays_of(row))
+        assert outcome.is_persisted
+        assert len(outcome.evicted) <= MAX_UNLINKS
+        assert disk.used_bytes <= small.budget_bytes
+    kept = {found.record for found in disk.index.rows()}
+    assert kept == {row.record for row in rows[-len(kept) :]}
+    assert len(record_files(tmp_path)) == len(kept)
+
+
+def test_the_day_has_a_write_budget(tmp_path):
+    limits = DiskLimits(budget_bytes=1 << 30, free_floor_bytes=0, daily_write_bytes=12_000)
+    disk = make_disk(tmp_path, limits=limits)
+    outcomes = [disk.save(row, arrays_of(row)).is_persisted for row in make_rows(5)]
+    assert outcomes == [True, True, False, False, False]
+    assert disk.counters.num_dropped == 3
+
+
+class FailingFiles(RealFiles):
+    """Fails writes with `code` while it is set; writes half of the data first."""
+
+    code: int | None = None
+
+    def write_new(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        if self.code is None:
+            super().write_new(path, pieces)
+            return
+        path.write_bytes(bytes(next(iter(pieces)))[:10])
+        raise OSError(self.code, "injected")
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_failing_disk_is_survived_counted_and_left_clean(tmp_path, code):
+    files = FailingFiles()
+    disk = make_disk(tmp_path, files=files)
+    rows = make_rows(3)
+    disk.save(rows[0], arrays_of(rows[0]))
+    files.code = code
+    assert not disk.save(rows[1], arrays_of(rows[1])).is_persisted
+    assert disk.counters.num_write_errors == 1
+    assert disk.counters.last_error == "injected"
+    assert not list(tmp_path.glob("*.tmp"))
+    files.code = None
+    assert disk.save(rows[2], arrays_of(rows[2])).is_persisted
+    assert {found.record for found in disk.index.rows()} == {rows[0].record, rows[2].record}
+
+
+class StoppingFiles(RealFiles):
+    """Lets a number of bytes and renames through, then stops as kill -9 would."""
+
+    class Killed(BaseException):
+        pass
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+
+    def write_new(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        data = b"".join(bytes(piece) for piece in pieces)
+        self._spend(0)
+        super().write_new(path, [data[: self.budget]])
+        self._spend(len(data))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._spend(1)
+        super().rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        self._spend(1)
+        super().unlink(path)
+
+    def _spend(self, amount: int) -> None:
+        if amount > self.budget or self.budget == 0:
+            self.budget = 0
+            raise self.Killed
+        self.budget -= amount
+
+
+def test_after_a_kill_at_any_byte_a_record_is_whole_or_absent_and_no_file_is_left_over(tmp_path):
+    """Crash points spread over ten saves that also evict; CRASH_STATES=2500 for a night."""
+    limits = DiskLimits(budget_bytes=20_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
+    rows = make_rows(10)
+    whole = sum(make_disk(tmp_path / "whole").save(row, arrays_of(row)).file_bytes for row in rows)
+    num_states = int(os.environ.get("CRASH_STATES", "150"))
+    for number in range(num_states):
+        directory = tmp_path / str(number)
+        _save_until_killed(directory, limits, rows, whole * number // num_states)
+        _check_after_restart(directory, limits, rows)
+
+
+def _save_until_killed(directory: Path, limits: DiskLimits, rows: list[Row], budget: int) -> None:
+    disk = make_disk(directory, limits=limits, files=StoppingFiles(budget))
+    try:
+        for row in rows:
+            disk.save(row, arrays_of(row))
+    except StoppingFiles.Killed:
+        pass
+    disk.close()
+
+
+def _check_after_restart(directory: Path, limits: DiskLimits, rows: list[Row]) -> None:
+    disk = make_disk(directory, limits=limits)
+    assert not list(directory.glob("*.tmp"))
+    indexed = {found.record.file_name for found in disk.index.rows()}
+    assert {path.name for path in record_files(directory)} <= indexed
+    for row in rows:
+        found = disk.load(row.record, row.tokens)
+        assert found is None or content_of(found) == content_of(arrays_of(row))
+    disk.close()
+
+
+def test_a_broken_index_is_started_anew(tmp_path):
+    disk = make_disk(tmp_path)
+    (row,) = make_rows(1)
+    disk.save(row, arrays_of(row))
+    disk.close()
+    (tmp_path / "index.sqlite3").write_bytes(b"this is not a database at all" * 100)
+    reopened = make_disk(tmp_path, limits=UNLIMITED)
+    assert reopened.load(row.record, row.tokens) is not None or reopened.used_bytes == 0
+    assert reopened.save(row, arrays_of(row)).is_persisted

@@ -1,0 +1,76 @@
+"""Payloads that say which tokens they stand for: a test sees what a plan would restore."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from engine.cache.disk_tier import DiskLimits, DiskTier
+from engine.cache.io_thread import CacheIO
+from engine.cache.memory_tier import MemoryTier
+from engine.cache.plan import Needs, Query, RestorePlan
+from engine.cache.prefix import Captured, Payload, PrefixCache
+from engine.cache.record import ArrayBytes
+from engine.core.blocks import Chain, root_key, token_bytes
+
+ROOT = root_key({"model": "toy"})
+ATTENTION = Needs(has_slices=True, has_boundaries=False)
+HYBRID = Needs(has_slices=True, has_boundaries=True)
+RECURRENT = Needs(has_slices=False, has_boundaries=True)
+UNLIMITED = DiskLimits(budget_bytes=1 << 40, free_floor_bytes=0, daily_write_bytes=1 << 40)
+
+
+def tenant(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()[:16]
+
+
+def query(tokens: Sequence[int], *, of: str = "ann", needs: Needs = ATTENTION) -> Query:
+    chain = Chain(ROOT, token_bytes(tokens))
+    return Query(model="toy", chain=chain, num_tokens=len(chain), tenant=tenant(of), needs=needs)
+
+
+def dump(content: bytes) -> list[ArrayBytes]:
+    return [ArrayBytes("bytes", (len(content),), content)]
+
+
+def revive(arrays: Sequence[ArrayBytes]) -> Payload:
+    content = bytes(arrays[0].data)
+    return Payload(content, len(content))
+
+
+def make_cache(*, budget_bytes: int = 1 << 40, io: CacheIO | None = None, rows=()) -> PrefixCache:
+    memory = MemoryTier(budget_bytes=budget_bytes)
+    return PrefixCache(memory, io, dump=dump, revive=revive, rows=rows)
+
+
+def make_disk(directory, *, limits: DiskLimits = UNLIMITED, files=None) -> DiskTier:
+    return DiskTier(directory, limits, now=lambda: 0.0, today=lambda: "today", files=files)
+
+
+def compute(cache: PrefixCache, asked: Query, *, boundaries: Sequence[int] = ()) -> None:
+    """What the model side does after computing a whole prompt: capture what is missing."""
+    wanted = cache.missing(asked, boundaries=frozenset({*boundaries, asked.num_tokens}))
+    captured = []
+    for capture in wanted:
+        prefix = asked.chain.tokens[: capture.span.stop * 4]
+        captured.append(
+            Captured(
+                capture.span,
+                Payload(capture.span.token_bytes, len(capture.span.token_bytes))
+                if capture.wants_slice
+                else None,
+                Payload(prefix, len(prefix)) if capture.wants_boundary else None,
+            )
+        )
+    cache.store(asked, captured)
+
+
+def restored_tokens(cache: PrefixCache, asked: Query, plan: RestorePlan) -> None:
+    """Assert that the plan restores exactly the beginning of the prompt it was made for."""
+    slices, boundary = cache.payloads(plan)
+    prefix = asked.chain.tokens[: plan.num_tokens * 4]
+    if asked.needs.has_slices:
+        assert b"".join(content[: n * 4] for content, n in slices) == prefix
+    if asked.needs.has_boundaries and plan.num_tokens:
+        assert boundary == prefix
+    assert plan.num_tokens < asked.num_tokens

@@ -1,0 +1,218 @@
+"""Prefix reuse on real models: a cache changes how much is computed, never what is answered."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from engine import wire
+from engine.cache.disk_tier import DiskLimits, DiskTier
+from engine.cache.io_thread import CacheIO
+from engine.cache.memory_tier import MemoryTier
+from engine.cache.prefix import PrefixCache
+from engine.core.delivery import Delivery
+from engine.core.pacing import TimeLedger
+from engine.handle import ModelHandle
+from engine.metrics import Vitals
+from engine.model import snapshots
+from engine.model.memory import DeviceMemory
+from engine.shelf import DeviceShelf
+from tests.tiny_models import tiny_model_path
+
+KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
+LIMITS = DiskLimits(budget_bytes=1 << 34, free_floor_bytes=0, daily_write_bytes=1 << 34)
+
+
+class Engine:
+    """One loaded model with a prefix cache of its own, driven turn by turn."""
+
+    def __init__(self, name: str, *, directory: Path | None = None) -> None:
+        self._ids = itertools.count()
+        self._name = name
+        self.io = None
+        rows = []
+        if directory is not None:
+            disk = DiskTier(directory, LIMITS, now=lambda: 0.0, today=lambda: "today")
+            rows = list(disk.index.rows())
+            self.io = CacheIO(disk, max_queued_bytes=1 << 30)
+        self.cache = PrefixCache(
+            MemoryTier(budget_bytes=1 << 30),
+            self.io,
+            dump=snapshots.dump,
+            revive=snapshots.revive,
+            rows=rows,
+        )
+        self.handle = self._load()
+
+    def _load(self) -> ModelHandle:
+        memory = DeviceMemory()
+        shelf = DeviceShelf(
+            memory,
+            ledger=TimeLedger(),
+            vitals=Vitals(engine_name="test", memory=memory),
+            prefixes=self.cache,
+            casts_to_float32=True,
+        )
+        spec = wire.ModelSpec(name=self._name, path=str(tiny_model_path(self._name)))
+        *_, handle = shelf.load(spec)
+        assert isinstance(handle, ModelHandle)
+        return handle
+
+    def start(self, prompt: list[int], *, max_tokens: int = 8, tenant: str = "ann") -> str:
+        request_id = f"r{next(self._ids)}"
+        work = wire.Work(
+            request_id=request_id,
+            model=self._name,
+            tenant=tenant,
+            priority=wire.Priority.API,
+            submitted_at=0.0,
+            accepted_at=0.0,
+            sampling=wire.Sampling(seed=1, temperature=0.0),
+            prompt_token_ids=tuple(prompt),
+            max_tokens=max_tokens,
+        )
+        self.handle.add(Delivery(work=work, fence=1, attempt=1, next_seq=0))
+        return request_id
+
+    def run(self) -> dict[str, tuple[list[int], wire.Usage]]:
+        """Turn until idle: tokens and usage of what finished."""
+        tokens: dict[str, list[int]] = {}
+        answers = {}
+        while not self.handle.is_idle:
+            for request_id in self.cache.take_fetched():
+                self.handle.fetched(request_id)
+            for request_id, event in self.handle.turn():
+                match event:
+                    case wire.Delta(token_ids=token_ids):
+                        tokens.setdefault(request_id, []).extend(token_ids)
+                    case wire.Finished(usage=usage):
+                        answers[request_id] = (tokens.get(request_id, []), usage)
+                    case wire.Failed(detail=detail):
+                        raise AssertionError(detail)
+            self.handle.persist()
+        return answers
+
+    def answer(self, prompt: list[int], **options) -> tuple[list[int], wire.Usage]:
+        request_id = self.start(prompt, **options)
+        return self.run()[request_id]
+
+    def close(self) -> None:
+        for _ in range(2):
+            self.handle.persist()
+        if self.io is not None:
+            assert self.io.close(wait_seconds=30)
+
+
+def prompt_of(length: int, *, salt: int = 0) -> list[int]:
+    return [10 + (at * 7919 + salt * 104729 + at * at) % 3900 for at in range(length)]
+
+
+@pytest.fixture(scope="module")
+def fresh_answers():
+    """What a model answers without any cache, asked once."""
+    known: dict[tuple, list[int]] = {}
+
+    def ask(name: str, prompt: list[int]) -> list[int]:
+        key = (name, tuple(prompt))
+        if key not in known:
+            known[key] = Engine(name).answer(prompt)[0]
+        return known[key]
+
+    return ask
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_repeat_and_a_second_turn_answer_as_if_computed(name, fresh_answers):
+    engine = Engine(name)
+    prompt = prompt_of(700)
+    first, usage = engine.answer(prompt)
+    assert usage.cached_tokens == 0
+    again, usage = engine.answer(prompt)
+    assert again == first == fresh_answers(name, prompt)
+    assert usage.cached_tokens == len(prompt) - 1
+    second_turn = [*prompt, *first, *prompt_of(60, salt=1)]
+    answer, usage = engine.answer(second_turn)
+    assert answer == fresh_answers(name, second_turn)
+    assert usage.cached_tokens >= len(prompt) + len(first) - 1
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_edit_in_the_middle_answers_as_if_computed(name, fresh_answers):
+    engine = Engine(name)
+    prompt = prompt_of(700)
+    engine.answer(prompt)
+    edited = [*prompt[:600], 7, *prompt[601:]]
+    answer, _ = engine.answer(edited)
+    assert answer == fresh_answers(name, edited)
+    other = [*prompt[:600], 9, *prompt[601:]]
+    answer, usage = engine.answer(other)
+    assert answer == fresh_answers(name, other)
+    assert usage.cached_tokens >= 512
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_after_a_restart_the_disk_serves_it(name, tmp_path, fresh_answers):
+    prompt = prompt_of(700)
+    engine = Engine(name, directory=tmp_path)
+    first, _ = engine.answer(prompt)
+    engine.close()
+    reopened = Engine(name, directory=tmp_path)
+    again, usage = reopened.answer(prompt)
+    assert again == first
+    assert usage.cached_tokens == len(prompt) - 1
+    assert reopened.cache.statistics.hit_disk_tokens > 0
+    reopened.close()
+
+
+def test_a_batch_of_mixed_prompts_is_answered_as_if_alone(fresh_answers):
+    engine = Engine("tiny-qwen3-next")
+    shared = prompt_of(520)
+    prompts = [[*shared, *prompt_of(length, salt=length)] for length in (5, 40, 300)]
+    engine.answer(prompts[0])
+    ids = [engine.start(prompt) for prompt in prompts]
+    answers = engine.run()
+    for request_id, prompt in zip(ids, prompts, strict=True):
+        assert answers[request_id][0] == fresh_answers("tiny-qwen3-next", prompt)
+    # The second prompt left the known chain where the third did: from then on it is a boundary.
+    _, usage = engine.answer([*shared, *prompt_of(30, salt=3)])
+    assert usage.cached_tokens >= 512
+
+
+def test_what_was_computed_survives_a_cancel_in_the_middle_of_the_prompt():
+    engine = Engine("tiny-qwen3")
+    prompt = prompt_of(6000)
+    request_id = engine.start(prompt)
+    while not engine.handle.get_live(request_id).sequence.computed_tokens > 1000:
+        engine.handle.turn()
+    engine.handle.cancel(request_id)
+    engine.run()
+    _, usage = engine.answer(prompt)
+    assert usage.cached_tokens >= 1000
+
+
+def test_another_tenant_computes_for_itself():
+    engine = Engine("tiny-qwen3")
+    prompt = prompt_of(700)
+    engine.answer(prompt, tenant="ann")
+    _, usage = engine.answer(prompt, tenant="bob")
+    assert usage.cached_tokens == 0
+    _, usage = engine.answer(prompt, tenant="bob")
+    assert usage.cached_tokens == len(prompt) - 1
+
+
+def test_spoiled_files_change_speed_only(tmp_path, fresh_answers):
+    prompt = prompt_of(700)
+    engine = Engine("tiny-qwen3", directory=tmp_path)
+    engine.answer(prompt)
+    engine.close()
+    for number, path in enumerate(sorted(tmp_path.rglob("*.slice"))):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2 + number] ^= 1
+        path.write_bytes(content)
+    reopened = Engine("tiny-qwen3", directory=tmp_path)
+    answer, usage = reopened.answer(prompt)
+    assert answer == fresh_answers("tiny-qwen3", prompt)
+    assert usage.cached_tokens == 0
+    reopened.close()
