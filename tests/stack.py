@@ -150,7 +150,7 @@ class Stack:
         return found
 
     def pid_of(self, name: str) -> int:
-        return self.processes()[name].pid
+        return int(self.processes()[name].pid)
 
     # -- hurt -----------------------------------------------------------------------------------
 
