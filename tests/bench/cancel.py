@@ -1,7 +1,7 @@
-"""From hanging up to the row being free, seen by the request that waits for the row.
+"""From hanging up to the first text of the request that waited for the row.
 
-Every side gets a single row. What the waiting request takes by itself is taken off.
-Rival: mlx_lm.server.
+Every side gets a single row. The figure is an upper bound: the waiting request's own prompt and first
+step are in it. Rival: mlx_lm.server.
 """
 
 from __future__ import annotations
@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import pairwise
 
 from tests.bench.answers import read_answer
 from tests.bench.background import ENDLESS_TOKENS
 from tests.bench.contestants import Contestants, contestants
 from tests.bench.exchange import Exchange, Question, Target, open_exchange
-from tests.bench.load import ANSWER_TIMEOUT_SECONDS, ask_among_others, quiet_collector
+from tests.bench.load import (
+    ANSWER_TIMEOUT_SECONDS,
+    check_answer,
+    quiet_collector,
+)
 from tests.bench.options import Options
 from tests.bench.ours import HEARTH
 from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds, ratio
@@ -28,14 +32,14 @@ ONE_ROW = ("--decode-concurrency", "1", "--prompt-concurrency", "1")
 LONG_TOKENS = 6_000
 SHORT_TOKENS = 20
 ANSWER_TOKENS = 4
-QUEUEING_SECONDS = 0.3  # until the second request surely waits behind the first
+LEAD_SECONDS = 0.1  # for what was sent last to be seen
 STALL_MS = 250  # one slice of a prompt, when others wait
 EXTRA_MS = 50.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Seconds from hanging up to the free row, when the row decoded, read a prompt, or waited."""
+    """Seconds from hanging up what decoded, what was being read, what waited in front."""
 
     decode: float
     prefill: float
@@ -78,53 +82,58 @@ class Hangups:
         self._question = question
 
     async def measure(self) -> Sample:
-        own = (await ask_among_others(self._target, self._short("idle"))).ttft
-        long_ttft = (await ask_among_others(self._target, self._long("alone"))).ttft
         decode, step = await self._in_decode()
-        prefill = await self._in_prefill(read_for=long_ttft / 3)
+        prefill = await self._in_prefill()
         queued = await self._in_queue()
-        return Sample(decode=decode - own, prefill=prefill - own, queued=queued - own, step=step)
+        return Sample(decode=decode, prefill=prefill, queued=queued, step=step)
 
     async def _in_decode(self) -> tuple[float, float]:
         first = await self._decoding("decode")
-        freed = await self._freed_after(first.close, self._short("behind decode"))
+        behind = await self._queued(self._short("behind decode"))
+        freed = await self._seconds_until_text(behind, first.close)
         text_at = read_answer(first.recording).text_at
         return freed, median([later - earlier for earlier, later in pairwise(text_at)])
 
-    async def _in_prefill(self, *, read_for: float) -> float:
+    async def _in_prefill(self) -> float:
+        """Hung up after the first part of many, with the rest still to be read."""
         first = await open_exchange(self._target, self._long("prefill"))
-        waiting = asyncio.create_task(self._ask(self._short("behind prefill")))
-        await asyncio.sleep(read_for)
+        await _wait(first.is_reading)
+        behind = await open_exchange(self._target, self._short("behind prefill"))
+        await asyncio.sleep(LEAD_SECONDS)
         if first.has_text.is_set():
             raise BenchmarkFailed(f"{self._target.name} had read the prompt before the hang-up")
-        return await _seconds_until(first.close, waiting)
+        return await self._seconds_until_text(behind, first.close)
 
     async def _in_queue(self) -> float:
-        """A long prompt that waited was hung up: whoever comes after it must not notice."""
+        """A long prompt that waited has been hung up: who comes after it must not notice."""
         first = await self._decoding("before the queue")
-        gone = await open_exchange(self._target, self._long("queued"))
-        await asyncio.sleep(QUEUEING_SECONDS)
-
-        def hang_up_both() -> None:
-            gone.close()
-            first.close()
-
-        return await self._freed_after(hang_up_both, self._short("behind the queue"))
-
-    async def _freed_after(self, hang_up: Callable[[], None], behind: Question) -> float:
-        waiting = asyncio.create_task(self._ask(behind))
-        await asyncio.sleep(QUEUEING_SECONDS)
-        return await _seconds_until(hang_up, waiting)
+        gone = await self._queued(self._long("queued"))
+        behind = await self._queued(self._short("behind the queue"))
+        gone.close()
+        await asyncio.sleep(LEAD_SECONDS)
+        return await self._seconds_until_text(behind, first.close)
 
     async def _decoding(self, label: str) -> Exchange:
         endless = self._question(label, tokens=SHORT_TOKENS, max_tokens=ENDLESS_TOKENS)
         exchange = await open_exchange(self._target, endless)
-        await asyncio.wait_for(exchange.has_text.wait(), ANSWER_TIMEOUT_SECONDS)
+        await _wait(exchange.has_text)
         return exchange
 
-    async def _ask(self, question: Question) -> float:
-        """When the first text of the answer came."""
-        return (await ask_among_others(self._target, question)).text_at[0]
+    async def _queued(self, question: Question) -> Exchange:
+        """Accepted, and without a row while another has it."""
+        exchange = await open_exchange(self._target, question)
+        await _wait(exchange.is_accepted)
+        if exchange.has_text.is_set():
+            raise BenchmarkFailed(f"{self._target.name} has more than one row")
+        return exchange
+
+    async def _seconds_until_text(self, behind: Exchange, hang_up: Callable[[], None]) -> float:
+        hung_up_at = time.perf_counter()
+        hang_up()
+        await _wait(behind.is_over)
+        answer = read_answer(behind.recording)
+        check_answer(self._target, answer, self._short("any"))
+        return answer.text_at[0] - hung_up_at
 
     def _short(self, label: str) -> Question:
         return self._question(label, tokens=SHORT_TOKENS, max_tokens=ANSWER_TOKENS)
@@ -133,10 +142,8 @@ class Hangups:
         return self._question(label, tokens=LONG_TOKENS, max_tokens=ANSWER_TOKENS)
 
 
-async def _seconds_until(hang_up: Callable[[], None], first_text_at: Awaitable[float]) -> float:
-    hung_up_at = time.perf_counter()
-    hang_up()
-    return await first_text_at - hung_up_at
+async def _wait(event: asyncio.Event) -> None:
+    await asyncio.wait_for(event.wait(), ANSWER_TIMEOUT_SECONDS)
 
 
 def _results(model: str, samples: dict[str, list[Sample]]) -> list[Result]:

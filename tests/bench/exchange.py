@@ -13,6 +13,7 @@ import re
 import time
 from typing import Any
 
+_READING = re.compile(rb": (?:prefill|keepalive) [1-9]")  # comments of ours and of mlx_lm.server
 _TEXT = re.compile(rb'"(?:content|reasoning|reasoning_content)": ?"[^"]')
 
 
@@ -49,11 +50,14 @@ class Recording:
 class Exchange(asyncio.Protocol):
     """Sends `request` once connected, then records until the server closes.
 
-    `has_text` is set by the first arrival with text of the answer in it.
+    `is_accepted` is set by the answer's first byte, `is_reading` when a part of the prompt has been
+    read, `has_text` by the first text; all when the connection is gone: then waiting is in vain.
     """
 
     def __init__(self, request: bytes) -> None:
         self.recording = Recording(time.perf_counter())
+        self.is_accepted = asyncio.Event()
+        self.is_reading = asyncio.Event()
         self.has_text = asyncio.Event()
         self.is_over = asyncio.Event()
         self._request = request
@@ -66,17 +70,24 @@ class Exchange(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.recording.arrivals.append((time.perf_counter(), data))
-        if not self.has_text.is_set() and _TEXT.search(data):
-            self.has_text.set()
+        if not self.has_text.is_set():
+            self._look_into(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_over.set()
-        self.has_text.set()  # nobody waits for text that cannot come any more
+        for event in (self.is_over, self.is_accepted, self.is_reading, self.has_text):
+            event.set()
 
     def close(self) -> None:
         """Hang up now, whatever is still to come."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _look_into(self, data: bytes) -> None:
+        self.is_accepted.set()
+        if _READING.search(data):
+            self.is_reading.set()
+        if _TEXT.search(data):
+            self.has_text.set()
 
 
 async def open_exchange(target: Target, question: Question) -> Exchange:
