@@ -21,6 +21,7 @@ from engine.shelf import LoadFailed, Shelf
 
 _RETRY_SECONDS = 10.0
 _SHOWN_FRACTION = 0.05
+_LOOK_AGAIN_SECONDS = 0.1  # for room, while others keep theirs
 logger = logging.getLogger(__name__)
 
 
@@ -59,6 +60,7 @@ class ModelPool:
         self._wanted: set[str] = set()
         self._failures: dict[str, _Failure] = {}
         self._loading: _Loading | None = None
+        self._may_look_at = float("-inf")
 
     @property
     def specs(self) -> dict[str, wire.ModelSpec]:
@@ -192,6 +194,8 @@ class ModelPool:
         if name is None:
             self._unload_unused()
             return []
+        if self._clock() < self._may_look_at:
+            return []
         try:
             needed = self._shelf.weight_bytes(self._specs[name])
         except LoadFailed as error:
@@ -202,6 +206,7 @@ class ModelPool:
             return self._fail(name, wire.Code.DOES_NOT_FIT, assessment.detail)
         if assessment.verdict is Verdict.NOT_NOW:
             self._make_room()
+            self._may_look_at = self._clock() + _LOOK_AGAIN_SECONDS
             return []
         spec = self._specs[name]
         logger.info("loading model", extra={"model": name})

@@ -30,9 +30,10 @@ class FakeClock:
 
 
 class FakeTransport:
-    """Messages put in by a test; events kept per request."""
+    """Messages put in by a test; events kept per request. Waiting moves the clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
         self.inbox: collections.deque[Received] = collections.deque()
         self.events: dict[str, list[wire.Event]] = collections.defaultdict(list)
         self.ends: dict[str, wire.Event] = {}
@@ -44,6 +45,8 @@ class FakeTransport:
     def receive(self, wait_seconds: float) -> Sequence[Received]:
         messages = list(self.inbox)
         self.inbox.clear()
+        if not messages:
+            self._clock.now += wait_seconds
         return messages
 
     def want(self, rows: Mapping[str, int]) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from mlx_lm.utils import load_model, load_tokenizer
 from engine.model.capability import may_batch
 
 _PORTION_BYTES = 64 * 1024**2
+_MOMENT_SECONDS = 0.01
 _DEFAULT_CONTEXT_TOKENS = 8192
 _WEIGHTS_FRACTION = 0.9  # the rest of the progress is the self-check
 
@@ -62,16 +64,18 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
     """Load in portions; each `next()` works for a moment. Raises LoadFailed."""
     yield LoadProgress(fraction=0.0)
     try:
-        tokenizer = load_tokenizer(path, eos_token_ids=_end_token_ids(path))
-        yield LoadProgress(fraction=0.02)
         model, config = load_model(path, lazy=True)
         if casts_to_float32:
             model.update(tree_map(_as_float32, model.parameters()))
+        tokenizer = _start_loading_tokenizer(path, config)
         for fraction in _evaluate_weights(model):
             yield LoadProgress(fraction=fraction * _WEIGHTS_FRACTION)
+        while not tokenizer.done():
+            wait([tokenizer], timeout=_MOMENT_SECONDS)
+            yield LoadProgress(fraction=_WEIGHTS_FRACTION)
         loaded = LoadedModel(
             model=model,
-            tokenizer=tokenizer,
+            tokenizer=tokenizer.result(),
             weight_bytes=sum(array.nbytes for _, array in _parameters(model)),
             context_limit_tokens=context_limit_tokens(config),
             is_batchable=may_batch(model),
@@ -93,13 +97,13 @@ def context_limit_tokens(config: dict[str, Any]) -> int:
     return _DEFAULT_CONTEXT_TOKENS
 
 
-def _end_token_ids(path: Path) -> Any:
-    """As mlx_lm.load reads them: generation_config.json wins over config.json."""
-    for name in ("generation_config.json", "config.json"):
-        file = path / name
-        if file.exists() and (ids := json.loads(file.read_text()).get("eos_token_id")) is not None:
-            return ids
-    return None
+def _start_loading_tokenizer(path: Path, config: dict[str, Any]) -> Future[Any]:
+    """In a thread of its own, as large vocabularies take seconds and need no mlx."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="tokenizer")
+    ends = config.get("eos_token_id")
+    tokenizer = executor.submit(load_tokenizer, path, eos_token_ids=ends)
+    executor.shutdown(wait=False)
+    return tokenizer
 
 
 def _as_float32(array: mx.array) -> mx.array:

@@ -42,7 +42,7 @@ def spec(name: str, **changes: object) -> wire.ModelSpec:
 class Engine:
     def __init__(self, *specs: wire.ModelSpec, ceiling_bytes: int = 100 * GIB):
         self.clock = FakeClock()
-        self.transport = FakeTransport()
+        self.transport = FakeTransport(self.clock)
         memory = FakeMemory()
         self.vitals = Vitals(
             engine_name="e", memory=memory, clock=self.clock, wall_clock=self.clock

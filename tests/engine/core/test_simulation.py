@@ -50,7 +50,7 @@ class History:
     def __init__(self, seed: int):
         self.chooser = random.Random(seed)
         self.clock = FakeClock()
-        self.transport = FakeTransport()
+        self.transport = FakeTransport(self.clock)
         self.works: dict[str, wire.Work] = {}
         self.attempts: dict[str, int] = {}
         self.cancelled: set[str] = set()

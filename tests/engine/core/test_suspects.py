@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from engine.core.delivery import Delivery
 from engine.core.suspects import SuspectGate
 from tests.fakes import make_delivery, make_work
 
 
-def suspect(request_id: str):
+def suspect(request_id: str) -> Delivery:
     return make_delivery(make_work(request_id), attempt=2, is_suspect=True)
 
 

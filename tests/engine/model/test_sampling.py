@@ -16,7 +16,9 @@ RNG = np.random.default_rng(1)
 LOGITS = RNG.normal(size=VOCAB) * 2
 
 
-def make_row(prompt: tuple[int, ...] = (1,), output: tuple[int, ...] = (), **changes: object):
+def make_row(
+    prompt: tuple[int, ...] = (1,), output: tuple[int, ...] = (), **changes: object
+) -> SampledRow:
     sampling = wire.Sampling(**{"seed": 1, "temperature": 1.0, **changes})  # type: ignore[arg-type]
     return SampledRow(sampling, prompt_token_ids=prompt, output_token_ids=output)
 
