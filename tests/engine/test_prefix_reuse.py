@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from engine.model.memory import DeviceMemory
 from engine.shelf import DeviceShelf
 from tests.tiny_models import tiny_model_path
 
+Asks = Callable[[str, list[int]], list[int]]
 KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
 LIMITS = DiskLimits(budget_bytes=1 << 34, free_floor_bytes=0, daily_write_bytes=1 << 34)
 
@@ -60,7 +62,7 @@ class Engine:
         assert isinstance(handle, ModelHandle)
         return handle
 
-    def start(self, prompt: list[int], *, max_tokens: int = 8, tenant: str = "ann") -> str:
+    def start(self, prompt: list[int], *, tenant: str = "ann") -> str:
         request_id = f"r{next(self._ids)}"
         work = wire.Work(
             request_id=request_id,
@@ -71,7 +73,7 @@ class Engine:
             accepted_at=0.0,
             sampling=wire.Sampling(seed=1, temperature=0.0),
             prompt_token_ids=tuple(prompt),
-            max_tokens=max_tokens,
+            max_tokens=8,
         )
         self.handle.add(Delivery(work=work, fence=1, attempt=1, next_seq=0))
         return request_id
@@ -94,8 +96,8 @@ class Engine:
             self.handle.persist()
         return answers
 
-    def answer(self, prompt: list[int], **options) -> tuple[list[int], wire.Usage]:
-        request_id = self.start(prompt, **options)
+    def answer(self, prompt: list[int], *, tenant: str = "ann") -> tuple[list[int], wire.Usage]:
+        request_id = self.start(prompt, tenant=tenant)
         return self.run()[request_id]
 
     def close(self) -> None:
@@ -110,9 +112,9 @@ def prompt_of(length: int, *, salt: int = 0) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def fresh_answers():
+def fresh_answers() -> Asks:
     """What a model answers without any cache, asked once."""
-    known: dict[tuple, list[int]] = {}
+    known: dict[tuple[str, tuple[int, ...]], list[int]] = {}
 
     def ask(name: str, prompt: list[int]) -> list[int]:
         key = (name, tuple(prompt))
@@ -124,7 +126,7 @@ def fresh_answers():
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_repeat_and_a_second_turn_answer_as_if_computed(name, fresh_answers):
+def test_a_repeat_and_a_second_turn_answer_as_if_computed(name: str, fresh_answers: Asks) -> None:
     engine = Engine(name)
     prompt = prompt_of(700)
     first, usage = engine.answer(prompt)
@@ -139,7 +141,7 @@ def test_a_repeat_and_a_second_turn_answer_as_if_computed(name, fresh_answers):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_edit_in_the_middle_answers_as_if_computed(name, fresh_answers):
+def test_an_edit_in_the_middle_answers_as_if_computed(name: str, fresh_answers: Asks) -> None:
     engine = Engine(name)
     prompt = prompt_of(700)
     engine.answer(prompt)
@@ -153,7 +155,7 @@ def test_an_edit_in_the_middle_answers_as_if_computed(name, fresh_answers):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_after_a_restart_the_disk_serves_it(name, tmp_path, fresh_answers):
+def test_after_a_restart_the_disk_serves_it(name: str, tmp_path: Path, fresh_answers: Asks) -> None:
     prompt = prompt_of(700)
     engine = Engine(name, directory=tmp_path)
     first, _ = engine.answer(prompt)
@@ -166,7 +168,7 @@ def test_after_a_restart_the_disk_serves_it(name, tmp_path, fresh_answers):
     reopened.close()
 
 
-def test_a_batch_of_mixed_prompts_is_answered_as_if_alone(fresh_answers):
+def test_a_batch_of_mixed_prompts_is_answered_as_if_alone(fresh_answers: Asks) -> None:
     engine = Engine("tiny-qwen3-next")
     shared = prompt_of(520)
     prompts = [[*shared, *prompt_of(length, salt=length)] for length in (5, 40, 300)]
@@ -180,7 +182,7 @@ def test_a_batch_of_mixed_prompts_is_answered_as_if_alone(fresh_answers):
     assert usage.cached_tokens >= 512
 
 
-def test_what_was_computed_survives_a_cancel_in_the_middle_of_the_prompt():
+def test_what_was_computed_survives_a_cancel_in_the_middle_of_the_prompt() -> None:
     engine = Engine("tiny-qwen3")
     prompt = prompt_of(6000)
     request_id = engine.start(prompt)
@@ -192,7 +194,7 @@ def test_what_was_computed_survives_a_cancel_in_the_middle_of_the_prompt():
     assert usage.cached_tokens >= 1000
 
 
-def test_another_tenant_computes_for_itself():
+def test_another_tenant_computes_for_itself() -> None:
     engine = Engine("tiny-qwen3")
     prompt = prompt_of(700)
     engine.answer(prompt, tenant="ann")
@@ -202,7 +204,7 @@ def test_another_tenant_computes_for_itself():
     assert usage.cached_tokens == len(prompt) - 1
 
 
-def test_spoiled_files_change_speed_only(tmp_path, fresh_answers):
+def test_spoiled_files_change_speed_only(tmp_path: Path, fresh_answers: Asks) -> None:
     prompt = prompt_of(700)
     engine = Engine("tiny-qwen3", directory=tmp_path)
     engine.answer(prompt)

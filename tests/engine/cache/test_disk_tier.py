@@ -6,7 +6,7 @@ import errno
 import os
 import random
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -52,7 +52,7 @@ def record_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*.slice"))
 
 
-def test_what_was_saved_is_read_back_after_a_restart(tmp_path):
+def test_what_was_saved_is_read_back_after_a_restart(tmp_path: Path) -> None:
     disk = make_disk(tmp_path)
     (row,) = make_rows(1)
     assert disk.save(row, arrays_of(row)).is_persisted
@@ -65,7 +65,7 @@ def test_what_was_saved_is_read_back_after_a_restart(tmp_path):
     assert [array.shape for array in found] == [(10, 100), (2000,)]
 
 
-def test_files_are_for_the_owner_only(tmp_path):
+def test_files_are_for_the_owner_only(tmp_path: Path) -> None:
     disk = make_disk(tmp_path / "cache")
     (row,) = make_rows(1)
     disk.save(row, arrays_of(row))
@@ -75,7 +75,7 @@ def test_files_are_for_the_owner_only(tmp_path):
     assert not (tmp_path / "cache").stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
-def test_the_estimated_size_is_the_files_size(tmp_path):
+def test_the_estimated_size_is_the_files_size(tmp_path: Path) -> None:
     disk = make_disk(tmp_path)
     rows = make_rows(3)
     outcomes = [disk.save(row, arrays_of(row)) for row in rows]
@@ -84,7 +84,7 @@ def test_the_estimated_size_is_the_files_size(tmp_path):
     assert disk.used_bytes == sum(sizes)
 
 
-def test_every_flipped_bit_is_a_counted_miss(tmp_path):
+def test_every_flipped_bit_is_a_counted_miss(tmp_path: Path) -> None:
     disk = make_disk(tmp_path)
     (row,) = make_rows(1)
     disk.save(row, arrays_of(row))
@@ -110,7 +110,7 @@ def test_every_flipped_bit_is_a_counted_miss(tmp_path):
     ],
     ids=["cut", "empty", "longer", "zeroed page", "zeroed", "old format", "huge header"],
 )
-def test_a_spoiled_file_is_a_miss(tmp_path, spoil):
+def test_a_spoiled_file_is_a_miss(tmp_path: Path, spoil: Callable[[bytes], bytes]) -> None:
     disk = make_disk(tmp_path)
     (row,) = make_rows(1)
     disk.save(row, arrays_of(row))
@@ -121,7 +121,7 @@ def test_a_spoiled_file_is_a_miss(tmp_path, spoil):
     assert disk.used_bytes == 0
 
 
-def test_swapped_files_are_two_misses(tmp_path):
+def test_swapped_files_are_two_misses(tmp_path: Path) -> None:
     disk = make_disk(tmp_path)
     rows = make_rows(2)
     for row in rows:
@@ -133,7 +133,7 @@ def test_swapped_files_are_two_misses(tmp_path):
     assert [disk.load(row.record, row.tokens) for row in rows] == [None, None]
 
 
-def test_a_symlink_in_a_records_place_is_not_followed(tmp_path):
+def test_a_symlink_in_a_records_place_is_not_followed(tmp_path: Path) -> None:
     disk = make_disk(tmp_path / "cache")
     (row,) = make_rows(1)
     disk.save(row, arrays_of(row))
@@ -145,7 +145,7 @@ def test_a_symlink_in_a_records_place_is_not_followed(tmp_path):
     assert elsewhere.exists()
 
 
-def test_a_deleted_directory_changes_nothing_but_speed(tmp_path):
+def test_a_deleted_directory_changes_nothing_but_speed(tmp_path: Path) -> None:
     disk = make_disk(tmp_path)
     rows = make_rows(4)
     for row in rows[:2]:
@@ -157,7 +157,7 @@ def test_a_deleted_directory_changes_nothing_but_speed(tmp_path):
     assert disk.save(rows[2], arrays_of(rows[2])).is_persisted
 
 
-def test_the_oldest_leave_first_and_few_at_a_time(tmp_path):
+def test_the_oldest_leave_first_and_few_at_a_time(tmp_path: Path) -> None:
     small = DiskLimits(budget_bytes=40_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
     disk = make_disk(tmp_path, limits=small)
     rows = make_rows(30)
@@ -171,7 +171,7 @@ def test_the_oldest_leave_first_and_few_at_a_time(tmp_path):
     assert len(record_files(tmp_path)) == len(kept)
 
 
-def test_the_day_has_a_write_budget(tmp_path):
+def test_the_day_has_a_write_budget(tmp_path: Path) -> None:
     limits = DiskLimits(budget_bytes=1 << 30, free_floor_bytes=0, daily_write_bytes=12_000)
     disk = make_disk(tmp_path, limits=limits)
     outcomes = [disk.save(row, arrays_of(row)).is_persisted for row in make_rows(5)]
@@ -193,7 +193,7 @@ class FailingFiles(RealFiles):
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
-def test_a_failing_disk_is_survived_counted_and_left_clean(tmp_path, code):
+def test_a_failing_disk_is_survived_counted_and_left_clean(tmp_path: Path, code: int) -> None:
     files = FailingFiles()
     disk = make_disk(tmp_path, files=files)
     rows = make_rows(3)
@@ -238,7 +238,9 @@ class StoppingFiles(RealFiles):
         self.budget -= amount
 
 
-def test_after_a_kill_at_any_byte_a_record_is_whole_or_absent_and_no_file_is_left_over(tmp_path):
+def test_after_a_kill_at_any_byte_a_record_is_whole_or_absent_and_no_file_is_left_over(
+    tmp_path: Path,
+) -> None:
     """Crash points spread over ten saves that also evict; CRASH_STATES=2500 for a night."""
     limits = DiskLimits(budget_bytes=20_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
     rows = make_rows(10)
@@ -271,7 +273,7 @@ def _check_after_restart(directory: Path, limits: DiskLimits, rows: list[Row]) -
     disk.close()
 
 
-def test_a_broken_index_is_started_anew(tmp_path):
+def test_a_broken_index_is_started_anew(tmp_path: Path) -> None:
     disk = make_disk(tmp_path)
     (row,) = make_rows(1)
     disk.save(row, arrays_of(row))

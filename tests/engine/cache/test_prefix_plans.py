@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from engine.cache.plan import Miss
+from engine.cache.plan import Miss, Needs, Query
+from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS
 
 from .toys import (
@@ -24,7 +25,7 @@ PROMPT = list(range(1, 1001))
 
 
 @pytest.mark.parametrize("needs", [ATTENTION, HYBRID, RECURRENT])
-def test_an_exact_repeat_leaves_one_token_to_compute(needs):
+def test_an_exact_repeat_leaves_one_token_to_compute(needs: Needs) -> None:
     cache = make_cache()
     compute(cache, query(PROMPT[:-1], needs=needs))
     asked = query(PROMPT, needs=needs)
@@ -35,7 +36,7 @@ def test_an_exact_repeat_leaves_one_token_to_compute(needs):
 
 
 @pytest.mark.parametrize("needs", [ATTENTION, HYBRID, RECURRENT])
-def test_the_second_turn_starts_where_the_first_ended(needs):
+def test_the_second_turn_starts_where_the_first_ended(needs: Needs) -> None:
     cache = make_cache()
     compute(cache, query(PROMPT[:700], needs=needs))
     asked = query(PROMPT, needs=needs)
@@ -44,7 +45,7 @@ def test_the_second_turn_starts_where_the_first_ended(needs):
     restored_tokens(cache, asked, plan)
 
 
-def test_an_edit_in_the_middle_keeps_every_token_before_it():
+def test_an_edit_in_the_middle_keeps_every_token_before_it() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT))
     edited = [*PROMPT[:600], 7, *PROMPT[601:]]
@@ -53,7 +54,7 @@ def test_an_edit_in_the_middle_keeps_every_token_before_it():
     restored_tokens(cache, query(edited), plan)
 
 
-def test_an_edit_in_the_middle_walks_a_hybrid_back_to_its_boundary():
+def test_an_edit_in_the_middle_walks_a_hybrid_back_to_its_boundary() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, needs=HYBRID), boundaries=[512])
     edited = query([*PROMPT[:600], 7, *PROMPT[601:]], needs=HYBRID)
@@ -63,7 +64,7 @@ def test_an_edit_in_the_middle_walks_a_hybrid_back_to_its_boundary():
     restored_tokens(cache, edited, plan)
 
 
-def test_a_hybrid_without_a_boundary_starts_cold():
+def test_a_hybrid_without_a_boundary_starts_cold() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, needs=HYBRID))
     plan = cache.plan(query([*PROMPT[:600], 7, 8], needs=HYBRID))
@@ -71,7 +72,7 @@ def test_a_hybrid_without_a_boundary_starts_cold():
     assert plan.miss == Miss.WALKED_BACK
 
 
-def test_a_repeated_block_is_not_taken_for_another_place():
+def test_a_repeated_block_is_not_taken_for_another_place() -> None:
     cache = make_cache()
     block = PROMPT[:BLOCK_TOKENS]
     compute(cache, query([*block, *block]))
@@ -80,7 +81,7 @@ def test_a_repeated_block_is_not_taken_for_another_place():
     assert cache.plan(query([9, *block])).is_cold
 
 
-def test_a_prompt_that_begins_a_stored_one_is_covered_but_for_its_last_token():
+def test_a_prompt_that_begins_a_stored_one_is_covered_but_for_its_last_token() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT))
     for length in (1, 2, 255, 256, 257, 512, 600):
@@ -90,7 +91,7 @@ def test_a_prompt_that_begins_a_stored_one_is_covered_but_for_its_last_token():
         restored_tokens(cache, asked, plan)
 
 
-def test_nobody_uses_what_one_other_person_computed():
+def test_nobody_uses_what_one_other_person_computed() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, of="ann"))
     plan = cache.plan(query(PROMPT, of="bob"))
@@ -99,14 +100,14 @@ def test_nobody_uses_what_one_other_person_computed():
     assert plan.nearest_tokens == len(PROMPT) - 1
 
 
-def test_what_three_people_computed_is_everybodys():
+def test_what_three_people_computed_is_everybodys() -> None:
     cache = make_cache()
     for name in ("ann", "bob", "cleo"):
         compute(cache, query(PROMPT[:512], of=name))
     assert cache.plan(query(PROMPT, of="dan")).num_tokens == 512
 
 
-def test_in_the_strict_mode_nothing_is_shared():
+def test_in_the_strict_mode_nothing_is_shared() -> None:
     cache = make_cache()
     cache.set_share_after("toy", None)
     for name in ("ann", "bob", "cleo"):
@@ -114,14 +115,14 @@ def test_in_the_strict_mode_nothing_is_shared():
     assert cache.plan(query(PROMPT, of="dan")).is_cold
 
 
-def test_a_published_prompt_is_everybodys_at_once():
+def test_a_published_prompt_is_everybodys_at_once() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT[:512], of="ann"))
     assert cache.publish(query(PROMPT[:512])) == 2
     assert cache.plan(query(PROMPT, of="bob")).num_tokens == 512
 
 
-def test_computing_a_known_prompt_makes_one_its_owner_and_stores_nothing_twice():
+def test_computing_a_known_prompt_makes_one_its_owner_and_stores_nothing_twice() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, of="ann"))
     used = cache.memory.used_bytes
@@ -130,7 +131,7 @@ def test_computing_a_known_prompt_makes_one_its_owner_and_stores_nothing_twice()
     assert cache.plan(query(PROMPT, of="bob")).num_tokens == len(PROMPT) - 1
 
 
-def test_deleting_a_person_deletes_what_only_they_own():
+def test_deleting_a_person_deletes_what_only_they_own() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, of="ann"))
     compute(cache, query(PROMPT[:512], of="bob"))
@@ -139,14 +140,14 @@ def test_deleting_a_person_deletes_what_only_they_own():
     assert cache.plan(query(PROMPT, of="bob")).num_tokens == 512
 
 
-def test_a_prompt_of_32000_tokens_is_looked_up_and_kept_in_two_milliseconds():
+def test_a_prompt_of_32000_tokens_is_looked_up_and_kept_in_two_milliseconds() -> None:
     cache = make_cache()
     prompt = query(list(range(32_000)))
     best = min(_look_up_and_insert(cache, prompt) for _ in range(5))
     assert best < 2e-3 * 3, best  # three times the bar: this machine may be busy
 
 
-def _look_up_and_insert(cache, prompt) -> float:
+def _look_up_and_insert(cache: PrefixCache, prompt: Query) -> float:
     cache.clear()
     started = time.perf_counter()
     cache.plan(prompt)

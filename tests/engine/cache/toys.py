@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 from engine.cache.disk_tier import DiskLimits, DiskTier
-from engine.cache.io_thread import CacheIO
+from engine.cache.files import Files
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.plan import Needs, Query, RestorePlan
 from engine.cache.prefix import Captured, Payload, PrefixCache
@@ -38,12 +39,14 @@ def revive(arrays: Sequence[ArrayBytes]) -> Payload:
     return Payload(content, len(content))
 
 
-def make_cache(*, budget_bytes: int = 1 << 40, io: CacheIO | None = None, rows=()) -> PrefixCache:
+def make_cache(*, budget_bytes: int = 1 << 40) -> PrefixCache:
     memory = MemoryTier(budget_bytes=budget_bytes)
-    return PrefixCache(memory, io, dump=dump, revive=revive, rows=rows)
+    return PrefixCache(memory, None, dump=dump, revive=revive)
 
 
-def make_disk(directory, *, limits: DiskLimits = UNLIMITED, files=None) -> DiskTier:
+def make_disk(
+    directory: Path, *, limits: DiskLimits = UNLIMITED, files: Files | None = None
+) -> DiskTier:
     return DiskTier(directory, limits, now=lambda: 0.0, today=lambda: "today", files=files)
 
 
