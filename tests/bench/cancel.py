@@ -1,7 +1,7 @@
 """From hanging up to the first text of the request that waited for the row.
 
-Every side gets a single row. The figure is an upper bound: the waiting request's own prompt and first
-step are in it. Rival: mlx_lm.server.
+Every side gets a single row. The figure is an upper bound: the waiting request's own prompt and
+first step are in it. Rival: mlx_lm.server.
 """
 
 from __future__ import annotations

@@ -5,21 +5,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlx_lm.utils import load_tokenizer
 
 from engine import wire
+from engine.config import EngineConfig
 from engine.core.delivery import Delivery
 from engine.core.pacing import TimeLedger
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
 from engine.model.memory import DeviceMemory
 from engine.pool import ModelPool
+from engine.prefixes import Prefixes
 from engine.shelf import DeviceShelf
 from engine.worker import Received, Worker
 from tests.bench.closed_loop import NewTokens, serve_jobs
@@ -49,11 +53,11 @@ class DirectTransport:
 class EngineLoop:
     """The worker with one model loaded. `temperature` is for the requests that follow."""
 
-    def __init__(self, model_folder: Path) -> None:
+    def __init__(self, model_folder: Path, prefixes: Prefixes, memory: DeviceMemory) -> None:
         self.temperature = 0.0
         self._keys = itertools.count()
         self._transport = DirectTransport()
-        self._worker = _build_worker(self._transport)
+        self._worker = _build_worker(self._transport, prefixes, memory)
         spec = wire.ModelSpec(name=MODEL_NAME, path=str(model_folder), max_rows=NUM_ROWS)
         self._transport.inbox = [wire.Configure(models=(spec,)), wire.LoadModel(name=MODEL_NAME)]
 
@@ -86,29 +90,52 @@ def _new_tokens(request_id: str, event: wire.Event) -> NewTokens:
     return NewTokens(int(request_id), count, isinstance(event, wire.Finished))
 
 
-def _build_worker(transport: DirectTransport) -> Worker:
-    memory = DeviceMemory(explicit_ceiling_bytes=None)
-    vitals = Vitals(engine_name="bench", memory=memory)
-    shelf = DeviceShelf(memory, ledger=TimeLedger(), vitals=vitals, casts_to_float32=memory.is_cpu)
+def _build_worker(transport: DirectTransport, prefixes: Prefixes, memory: DeviceMemory) -> Worker:
+    """As engine/__main__.py builds it."""
+    vitals = Vitals(engine_name=MODEL_NAME, memory=memory)
+    shelf = DeviceShelf(
+        memory,
+        ledger=TimeLedger(),
+        vitals=vitals,
+        prefixes=prefixes.cache,
+        casts_to_float32=memory.is_cpu,
+    )
     pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=memory.ceiling_bytes))
-    return Worker(transport=transport, pool=pool, vitals=vitals, memory=memory)
+    return Worker(
+        transport=transport, pool=pool, vitals=vitals, memory=memory, prefixes=prefixes.cache
+    )
 
 
-def main(model_folder: str) -> None:
-    loop = EngineLoop(Path(model_folder))
-    tokenizer = load_tokenizer(Path(model_folder))
+@contextlib.contextmanager
+def _prefixes(memory: DeviceMemory) -> Iterator[Prefixes]:
+    """With the settings of an engine that was told nothing, in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="hearth-bench-engine-") as folder:
+        config = EngineConfig(name=MODEL_NAME, redis_url="", data_dir=Path(folder))
+        prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
+        try:
+            yield prefixes
+        finally:
+            prefixes.close()
 
-    def source_of(job: dict[str, Any]) -> EngineLoop:
-        loop.temperature = job["temperature"]
-        return loop
+
+def main(model_folder: Path) -> None:
+    tokenizer = load_tokenizer(model_folder)
 
     def tokenize(prompt: str) -> list[int]:
         message = {"role": "user", "content": prompt}
         token_ids: list[int] = tokenizer.apply_chat_template([message], add_generation_prompt=True)
         return token_ids
 
-    serve_jobs(source_of, tokenize)
+    memory = DeviceMemory(explicit_ceiling_bytes=None)
+    with _prefixes(memory) as prefixes:
+        loop = EngineLoop(model_folder, prefixes, memory)
+
+        def source_of(job: dict[str, Any]) -> EngineLoop:
+            loop.temperature = job["temperature"]
+            return loop
+
+        serve_jobs(source_of, tokenize)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(Path(sys.argv[1]))

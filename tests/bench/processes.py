@@ -22,6 +22,7 @@ from tests.bench.report import REPOSITORY
 
 READY_TIMEOUT_SECONDS = 90.0
 STOP_TIMEOUT_SECONDS = 15.0
+LAST_JOB_SECONDS = 5.0
 
 
 class StartFailed(Exception):
@@ -108,11 +109,14 @@ class JobChild(Child):
         return json.loads(line)
 
     def stop(self) -> None:
+        """No more jobs: a child that is not in the middle of one ends by itself and tidies up."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(LAST_JOB_SECONDS)
         super().stop()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+        self.process.stdout.close()
 
     def _start(self) -> subprocess.Popen[str]:
         with self._log.open("w") as log:
