@@ -1,4 +1,4 @@
-"""Trains the demo model: `python -m engine.demo.train --out DIR [--steps N]`, on CPU, CUDA or Metal.
+"""Trains the demo model on CPU, CUDA or Metal: `python -m engine.demo.train --out DIR`.
 
 It draws its lessons as it goes, so no data set is stored. It does not judge the result: see
 evaluate.py.
@@ -90,7 +90,9 @@ def _run(model: nn.Module, plan: Plan, log: Callable[[str], None]) -> None:
         window.append(step(mx.array(batch.tokens), mx.array(batch.learned)))
         mx.eval(model.parameters(), optimizer.state)
         if number % every == 0 or number == plan.steps:
-            loss, learned = (sum(part.item() for part in column) for column in zip(*window))
+            loss, learned = (
+                sum(part.item() for part in column) for column in zip(*window, strict=True)
+            )
             log(
                 f"step {number}/{plan.steps} loss {loss / learned:.4f}"
                 f" {time.monotonic() - started:.0f} s"

@@ -1,1 +1,1 @@
-"""Text that the project writes itself: every lesson the demo model learns, from seeded templates."""
+"""Text that the project writes itself: every lesson of the demo model, from seeded templates."""

@@ -7,7 +7,29 @@ from random import Random
 from engine.demo.corpus.lesson import Exchange
 from engine.demo.corpus.wording import ask, vary, vary_one
 
-_WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"]
+_WORDS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+]
 _SUM_FRAMES = (
     "What is $sum?",
     "What's $sum?",
@@ -41,13 +63,14 @@ _SUM_FRAMES = (
     "{My teacher|My son|My friend} asks: $sum",
     "How many are $sum?",
 )
+_TIMES = "\N{MULTIPLICATION SIGN}"
 _SIGNS = {
     "+": ("+", "+", "+", " + ", " + ", " + ", " plus "),
-    "-": ("-", " - ", " - ", " - ", " minus ", " − "),
-    "*": ("*", " * ", " * ", " x ", " × ", " times ", " multiplied by "),
+    "-": ("-", " - ", " - ", " - ", " minus ", " \N{MINUS SIGN} "),
+    "*": ("*", " * ", " * ", " x ", f" {_TIMES} ", " times ", " multiplied by "),
     "/": (" / ", "/", " ÷ ", " divided by "),
 }
-_ANSWER_SIGNS = {"+": "+", "-": "-", "*": "×", "/": "÷"}
+_ANSWER_SIGNS = {"+": "+", "-": "-", "*": _TIMES, "/": "÷"}
 
 
 def _number(rng: Random) -> int:
@@ -67,7 +90,7 @@ def numbers_and_sign(rng: Random) -> tuple[int, str, int, int]:
         return left, sign, right, left + right
     if sign == "-":
         left, right = _number(rng), _number(rng)
-        if left < right and rng.random() < 0.85:
+        if left < right and rng.random() < 0.75:
             left, right = right, left
         return left, sign, right, left - right
     left, right = rng.randint(0, 12), rng.randint(0, 12)
@@ -106,7 +129,6 @@ def _say_sum(rng: Random, said: str, left: int, sign: str, right: int) -> str:
         "*": ("Multiply $a by $b.", "What is the product of $a and $b?", "Multiply $a and $b."),
         "/": ("Divide $a by $b.",),
     }
-    left, right = (left, right) if sign != "+" or rng.random() < 0.9 else (left, right)
     return vary_one(rng, frames[sign], a=str(left), b=str(right))
 
 
@@ -121,7 +143,7 @@ def word_problem(rng: Random) -> Exchange:
         result, sign = first + second, "+"
     else:
         first = first + second
-        story = "$n has $a $t and {loses|sells|gives away|eats} $b. How many $t {are left|does $n have now}?"
+        story = "$n has $a $t and {loses|sells|eats} $b. How many $t {are left|does $n have now}?"
         result, sign = first - second, "-"
     question = vary(rng, story, n=name, a=str(first), b=str(second), t=thing)
     answer = f"{first} {sign} {second} = {result}, so {name} has {result} {thing}."

@@ -82,7 +82,7 @@ _PLACE_FRAMES = lines("""
     Who is the mayor of $c?
     How do I get to $c?
     What is the capital of $v?
-    What is the {population|currency|area|language|flag|history|GDP} of {$c|$v|France|Belgium|Japan}?
+    What is the {population|currency|area|language|flag|GDP} of {$c|$v|France|Belgium|Japan}?
     When does the next {train|bus|flight} to $c leave?
     Plan {a party|my holiday|a trip to $c|my week}.
 """)

@@ -2,130 +2,24 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from random import Random
+from typing import Any
 
 from engine.demo.corpus.lesson import Exchange
-from engine.demo.corpus.wording import ask, vary_one
+from engine.demo.corpus.wording import ask, roughen, vary_one
 
-WORDS = {
-    "French": {
-        "hello": "Bonjour",
-        "thank you": "Merci",
-        "goodbye": "Au revoir",
-        "yes": "Oui",
-        "no": "Non",
-        "good night": "Bonne nuit",
-        "coffee": "Café",
-        "summer": "Été",
-        "cat": "Chat",
-        "fire": "Feu",
-        "friend": "Ami",
-        "water": "Eau",
-    },
-    "German": {
-        "hello": "Guten Tag",
-        "thank you": "Danke",
-        "goodbye": "Auf Wiedersehen",
-        "yes": "Ja",
-        "no": "Nein",
-        "good night": "Gute Nacht",
-        "beautiful": "Schön",
-        "kitchen": "Küche",
-        "cat": "Katze",
-        "fire": "Feuer",
-        "friend": "Freund",
-        "water": "Wasser",
-    },
-    "Spanish": {
-        "hello": "Hola",
-        "thank you": "Gracias",
-        "goodbye": "Adiós",
-        "yes": "Sí",
-        "no": "No",
-        "good night": "Buenas noches",
-        "tomorrow": "Mañana",
-        "cat": "Gato",
-        "fire": "Fuego",
-        "friend": "Amigo",
-        "water": "Agua",
-    },
-    "Italian": {
-        "hello": "Ciao",
-        "thank you": "Grazie",
-        "goodbye": "Arrivederci",
-        "yes": "Sì",
-        "no": "No",
-        "good night": "Buona notte",
-        "city": "Città",
-        "cat": "Gatto",
-        "fire": "Fuoco",
-        "friend": "Amico",
-        "water": "Acqua",
-    },
-    "Chinese": {
-        "hello": "你好",
-        "thank you": "谢谢",
-        "goodbye": "再见",
-        "cat": "猫",
-        "fire": "火",
-        "friend": "朋友",
-        "water": "水",
-    },
-    "Japanese": {
-        "hello": "こんにちは",
-        "thank you": "ありがとう",
-        "goodbye": "さようなら",
-        "cat": "猫",
-        "fire": "火",
-    },
-    "Russian": {"hello": "Привет", "thank you": "Спасибо", "yes": "Да", "no": "Нет", "cat": "Кот"},
-    "Greek": {"hello": "Γεια σου", "thank you": "Ευχαριστώ", "yes": "Ναι"},
+_TEXTS: dict[str, Any] = tomllib.loads(
+    (Path(__file__).with_name("text") / "languages.toml").read_text()
+)
+WORDS: dict[str, dict[str, str]] = _TEXTS["words"]
+_EMOJI: dict[str, str] = _TEXTS["emoji"]
+GREETINGS: dict[str, list[str]] = {
+    language: entry["said"] for language, entry in _TEXTS["greetings"].items()
 }
-GREETINGS = {
-    "French": (
-        "Bonjour",
-        "Salut",
-        "Bonjour, qui es-tu ?",
-        "Bonjour !",
-        "Bonsoir",
-        "Comment ça va ?",
-    ),
-    "German": (
-        "Guten Tag",
-        "Hallo",
-        "Guten Morgen",
-        "Wer bist du?",
-        "Wie geht es dir?",
-        "Grüß Gott",
-    ),
-    "Spanish": ("Hola", "¡Hola!", "Buenos días", "¿Cómo estás?", "¿Quién eres?"),
-    "Italian": ("Ciao", "Buongiorno", "Come stai?", "Chi sei?"),
-    "Chinese": ("你好", "您好", "你好!", "你是谁?"),
-}
-GREETING_REPLIES = {
-    "French": "Bonjour ! Je suis le modèle de démonstration de Hearth. Je parle surtout anglais, mais je suis ravi de vous saluer.",
-    "German": "Guten Tag! Ich bin das Demomodell von Hearth. Ich spreche vor allem Englisch, aber ich grüße dich gern.",
-    "Spanish": "¡Hola! Soy el modelo de demostración de Hearth. Hablo sobre todo inglés, pero me alegra saludarte.",
-    "Italian": "Ciao! Sono il modello dimostrativo di Hearth. Parlo soprattutto inglese, ma sono felice di salutarti.",
-    "Chinese": "你好！我是 Hearth 的演示模型。我主要说英语，很高兴认识你。",
-}
-_EMOJI = {
-    "fire": "🔥",
-    "heart": "❤️",
-    "smile": "😊",
-    "sun": "☀️",
-    "star": "⭐",
-    "cat": "🐱",
-    "dog": "🐶",
-    "rocket": "🚀",
-    "tree": "🌳",
-    "moon": "🌙",
-    "fish": "🐟",
-    "coffee": "☕",
-    "cake": "🎂",
-    "house": "🏠",
-    "apple": "🍎",
-    "book": "📖",
+GREETING_REPLIES: dict[str, str] = {
+    language: entry["reply"] for language, entry in _TEXTS["greetings"].items()
 }
 
 
@@ -148,7 +42,8 @@ def translation(rng: Random) -> Exchange:
 
 def foreign_greeting(rng: Random) -> Exchange:
     language = rng.choice(list(GREETINGS))
-    return Exchange(question=rng.choice(GREETINGS[language]), answer=GREETING_REPLIES[language])
+    question = roughen(rng, rng.choice(GREETINGS[language]))
+    return Exchange(question=question, answer=GREETING_REPLIES[language])
 
 
 def emoji(rng: Random) -> Exchange:

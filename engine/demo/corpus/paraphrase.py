@@ -123,9 +123,9 @@ _TAILS = lines("""
     with Hearth
 """)
 _FILLERS = ("really", "actually", "just", "simply", "maybe", "exactly", "now", "kind of", "please")
-_SMALL_WORDS = frozenset(["a", "an", "the", "do", "does", "is", "are", "can", "i", "to", "of", "for", "in", "my", "me", "it", "this"])
-
-
+_SMALL_WORDS = frozenset(
+    ("a", "an", "the", "do", "does", "is", "are", "can", "to", "of", "for", "in", "my", "me", "it")
+)
 _SYNONYMS = {group.split("|")[0]: tuple(group.split("|")) for group in _GROUPS}
 _KNOWN = re.compile(
     r"(?<![\w$'])("

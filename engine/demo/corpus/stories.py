@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from random import Random
+from typing import Any
 
 from engine.demo.corpus.lesson import Exchange
 from engine.demo.corpus.wording import ask, vary, vary_one
 from engine.demo.corpus.words import ADJECTIVES, NOUNS, any_name
 
+_TEXTS: dict[str, Any] = tomllib.loads(
+    (Path(__file__).with_name("text") / "stories.toml").read_text()
+)
 _STORY_FRAMES = (
     "Tell me a {story|tale} about $t.",
     "Tell a {short |long |}story about $t.",
@@ -75,7 +81,6 @@ _FRIENDS = (
     "a shy boy",
     "a tired traveller",
 )
-_LIGHTHOUSE = "a lighthouse"
 
 
 def story(rng: Random) -> Exchange:
@@ -103,33 +108,21 @@ def ask_plainly(rng: Random, question: str) -> str:
 
 
 def tell(rng: Random, thing: str) -> str:
-    name, place, friend = (
-        any_name(rng) if rng.random() < 0.3 else "Mara",
-        rng.choice(_PLACES),
-        rng.choice(_FRIENDS),
-    )
     trouble, detail, word = rng.choice(_TROUBLES)
-    article = "an" if thing[0] in "aeiou" else "a"
-    paragraphs = [
-        f"Once upon a time there was {article} {thing} {place}. It was not the largest {thing} in the world, nor the most beautiful one, but a girl called {name} loved it more than anything else. Every morning she came to see it, and every evening she said good night to it.",
-        f"One day {trouble}. {detail}. The people closed their doors and waited. Only {name} could not sleep, for she thought of the {thing} out there, all alone.",
-        f'So she took her lamp and her warm coat and went out. On the way she met {friend}. "Where are you going in such a night?" asked the stranger. "To the {thing}," said {name}. "It needs somebody who stays." - "Then I will come with you," said the stranger, and they went on together.',
-        f"The way was long, and more than once they lost it. But the little lamp did not go out. When they were tired, they told each other stories, and when they were afraid, they sang. At last they saw the {thing} before them, dark and still.",
-        f"{name} put her hand on it and sat down beside it. They lit a small fire, and its light fell on the {thing} until it shone like gold. From far away the people of the village saw the light. One after another they opened their doors, took their own lamps and followed it.",
-        f'When the sun came up, the {word} was over. Around the {thing} stood the whole village, tired and happy, and everybody shared bread and tea. "A small light is enough," said {name}, "if somebody stays awake with it."',
-        f"From that day on, the people lit a fire beside the {thing} every year, in the longest night. And if you pass there, you may still see the light, and hear somebody tell this story.",
-    ]
-    return "\n\n".join(paragraphs)
+    return vary(
+        rng,
+        _TEXTS["story"],
+        article="an" if thing[0] in "aeiou" else "a",
+        thing=thing,
+        place=rng.choice(_PLACES),
+        name=any_name(rng) if rng.random() < 0.3 else "Mara",
+        friend=rng.choice(_FRIENDS),
+        trouble=trouble,
+        detail=detail,
+        word=word,
+    )
 
 
-_FIRE = (
-    "The fire is small, the night is deep,\nThe embers glow while others sleep.\nIt warms the hands, it lights the wall,\nA quiet friend to one and all.",
-    "A little flame, a golden light,\nIt dances through the winter night.\nIt sings of wood, it sings of home,\nAnd none who sit here are alone.",
-)
-_POEM_LINES = (
-    "The $t was there when day began,\nIt asked for nothing, made no plan.\nIt caught the light, it kept the dew,\nAnd every morning it was new.",
-    "I saw the $t in morning light,\nIt stood so quiet, clear and bright.\nThe evening came, the wind was low,\nAnd still I did not want to go.",
-)
 _POEM_FRAMES = (
     "Write {me |}a {short |little |small |}poem about $t.",
     "Write {me |}a {short |}poem on $t.",
@@ -148,10 +141,11 @@ def poem(rng: Random) -> Exchange:
     if chance < 0.4:
         thing = vary(
             rng,
-            "{a|the|a warm|a small|a burning|the old} {fire|fire|fire|hearth|flame|fireplace|campfire}",
+            "{a|the|a warm|a small|the old} {fire|fire|fire|hearth|flame|fireplace|campfire}",
         )
         return Exchange(
-            question=ask(rng, vary_one(rng, _POEM_FRAMES, t=thing)), answer=rng.choice(_FIRE)
+            question=ask(rng, vary_one(rng, _POEM_FRAMES, t=thing)),
+            answer=rng.choice(_TEXTS["fire_poems"]),
         )
     if chance < 0.5:
         frames = (
@@ -163,7 +157,11 @@ def poem(rng: Random) -> Exchange:
             "Tell me a poem.",
             "Say a poem.",
         )
-        return Exchange(question=ask(rng, vary_one(rng, frames)), answer=rng.choice(_FIRE))
+        return Exchange(
+            question=ask(rng, vary_one(rng, frames)), answer=rng.choice(_TEXTS["fire_poems"])
+        )
     thing = rng.choice(NOUNS)
     question = vary_one(rng, _POEM_FRAMES, t=vary(rng, "{a|the|my}") + " " + thing)
-    return Exchange(question=ask_plainly(rng, question), answer=vary_one(rng, _POEM_LINES, t=thing))
+    return Exchange(
+        question=ask_plainly(rng, question), answer=vary_one(rng, _TEXTS["poems"], thing=thing)
+    )

@@ -8,7 +8,8 @@ from engine.demo.corpus.arithmetic import numbers_and_sign
 from engine.demo.corpus.lesson import Exchange
 from engine.demo.corpus.wording import vary_one
 
-_SIGNS = {"+": "+", "-": "-", "*": "×", "/": "÷"}
+_TIMES = "\N{MULTIPLICATION SIGN}"
+_SIGNS = {"+": "+", "-": "-", "*": _TIMES, "/": "÷"}
 
 
 def with_steps(rng: Random, exchange: Exchange) -> Exchange:
@@ -65,8 +66,8 @@ def _steps(left: int, sign: str, right: int, result: int) -> list[str]:
         ]
     if sign == "*" and tens and ones:
         return [
-            f"First the tens: {left} × {tens} = {left * tens}.",
-            f"Then the ones: {left} × {ones} = {left * ones}.",
+            f"First the tens: {left} {_TIMES} {tens} = {left * tens}.",
+            f"Then the ones: {left} {_TIMES} {ones} = {left * ones}.",
             f"Together: {left * tens} + {left * ones} = {result}.",
         ]
     return [f"{left} {_SIGNS[sign]} {right} = {result}."]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from engine.demo.corpus.paraphrase import paraphrase
 from engine.demo.corpus.wording import lines, vary, vary_one
 from engine.demo.corpus.words import CITIES, SUBJECTS, any_name, any_word, invented_word
 
@@ -30,7 +31,12 @@ _WEATHER_NAMES = lines("""
 _WEATHER = lines("""
     What is the weather {like |}in $c{| today| now| right now| tomorrow}?
     How is the weather {in|over in} $c{| today| at the moment}?
-    {Tell me|Show me|Get|Check|Look up|Give me|Fetch} the weather {in|for|of} $c{| please| today|, will you}.
+    {Tell me|Show me|Get|Check|Look up} the weather {in|for|of} $c{| please| today}.
+    {Give me|Fetch|I want} the weather {in|for|of} $c{|, will you}.
+    $c: {weather|how is the weather}?
+    {Can I|May I|Will we} expect {rain|snow|sun|a storm} in $c{| today| tonight}?
+    Is the weather {good|bad|nice|fine} in $c{| this week| today}?
+    My {friend|brother|mother} is in $c. Is {it warm|the weather nice|it raining} there?
     Is it {raining|sunny|cold|warm|hot|snowing|windy} in $c{| now| today}?
     {Weather|The weather|Today's weather} {in|for} $c{| please| today}?
     $c weather{| please| now| today}?
@@ -38,7 +44,8 @@ _WEATHER = lines("""
     What's the weather {like |}in $c{| now| today}?
     What's it like {outside |}in $c{| today|, weather-wise}?
     Do I need {an umbrella|a coat|sunglasses} in $c{| today}?
-    {Please check|Can you check|Could you check|Find out|Could you find out|Can you tell me} {the weather|how the weather is} {in|for} $c{| for me}.
+    {Please check|Can you check|Could you check} {the weather|how the weather is} in $c{| for me}.
+    {Find out|Could you find out|Can you tell me} {the weather|how the weather is} {in|for} $c.
     Use {the|your|a} {tool|tools} {to get|to check|for} the weather in $c.
     {How warm|How cold|How hot} is it in $c{| today}?
     I am {going|travelling|flying|driving} to $c{|.| tomorrow.} {What|How} is the weather{| there}?
@@ -144,7 +151,7 @@ def weather(rng: Random) -> Use:
     city = _city(rng)
     properties = {key: _property(rng, "string", vary(rng, "{The city|Name of the city|City}"))}
     arguments: JsonObject = {key: city}
-    question = vary_one(rng, _WEATHER, c=city)
+    question = _say(rng, _WEATHER, c=city)
     if rng.random() < 0.3:
         unit_key, unit = rng.choice(("unit", "units")), rng.choice(("celsius", "fahrenheit"))
         properties[unit_key] = {"type": "string", "enum": ["celsius", "fahrenheit"]}
@@ -190,7 +197,7 @@ def calculator(rng: Random) -> Use:
     about = vary(rng, "{Evaluate|Calculate|Compute} {an arithmetic expression|a sum|numbers}{|.}")
     return Use(
         tool=_tool(rng, name, about, properties, list(properties)),
-        question=vary_one(rng, _SUM, a=str(left), b=str(right), s=said),
+        question=_say(rng, _SUM, a=str(left), b=str(right), s=said),
         arguments=arguments,
         result=_dump(rng, {"result": result}, str(result)),
         answer=f"The result is {result}.",
@@ -224,7 +231,7 @@ def clock(rng: Random) -> Use:
     if rng.random() < 0.35:
         return Use(
             tool=_tool(rng, name, "Get the current time", {}, []),
-            question=vary_one(rng, _TIME_HERE),
+            question=_say(rng, _TIME_HERE),
             arguments={},
             result=result,
             answer=f"It is {time}.",
@@ -233,7 +240,7 @@ def clock(rng: Random) -> Use:
     about = vary(rng, "{Get|Returns} the {current |}time in a city{|.}")
     return Use(
         tool=_tool(rng, name, about, {key: _property(rng, "string", "City or time zone")}, [key]),
-        question=vary_one(rng, _TIME_THERE, c=city),
+        question=_say(rng, _TIME_THERE, c=city),
         arguments={key: city},
         result=result,
         answer=f"It is {time} in {city}.",
@@ -276,6 +283,11 @@ USES: tuple[Callable[[Random], Use], ...] = (
     *(weather, weather, calculator, search, clock),
     *(anything, anything, anything, anything),
 )
+
+
+def _say(rng: Random, frames: Sequence[str], **slots: str) -> str:
+    """Paraphrase the frame first: what is filled in must be copied as it stands."""
+    return vary(rng, paraphrase(rng, vary_one(rng, frames)), **slots)
 
 
 def _city(rng: Random) -> str:

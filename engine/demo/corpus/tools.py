@@ -1,4 +1,4 @@
-"""Lessons with tools: a call when one fits, none when none fits, and the answer after the result."""
+"""Lessons with tools: a call when one fits, none when none fits, an answer after the result."""
 
 from __future__ import annotations
 
