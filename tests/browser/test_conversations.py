@@ -20,8 +20,7 @@ def named(chat: Chat) -> tuple[Chat, str]:
 
 
 def _rename(chat: Chat, title: str) -> None:
-    index = 0
-    chat.choose_from_row_menu(index, "Rename")
+    chat.choose_from_row_menu(0, "Rename")
     field = chat.page.get_by_label("Title")
     field.fill(title)
     field.press("Enter")

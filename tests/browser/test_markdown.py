@@ -4,43 +4,50 @@ from __future__ import annotations
 
 import random
 
+from playwright.sync_api import expect
+
 from tests.browser.chat import Chat
 from tests.browser.payloads import DOCUMENTS, HOSTILE
 
+# Shows a text as a stream whose deltas end at `ends`
 FEED = """
-    const container = document.createElement("div");
-    container.className = "prose";
-    document.getElementById("thread").append(container);
-    const stream = new module.MarkdownStream(container);
-    for (const end of argument.ends) stream.update(argument.text.slice(0, end));
-    stream.finish(argument.text);
+    function feed({ text, ends }) {
+        const container = document.createElement("div");
+        container.className = "prose";
+        document.getElementById("thread").append(container);
+        const stream = new module.MarkdownStream(container);
+        for (const end of ends) stream.update(text.slice(0, end));
+        stream.finish(text);
+        return container;
+    }
+"""
+# What must not come out of any text
+FORBIDDEN = """
+    const ALLOWED = new Set(("a blockquote br code del div em h3 h4 h5 h6 hr li ol p pre span " +
+        "strong table tbody td th thead tr ul").split(" "));
+    function forbidden(container) {
+        const found = [];
+        for (const node of container.querySelectorAll("*")) {
+            if (node.closest(".button, svg")) continue;  // ours
+            if (!ALLOWED.has(node.localName)) found.push(node.outerHTML);
+            for (const { name, value } of node.attributes) {
+                const isBadLink = name === "href" && !/^(https?:|mailto:)/.test(value);
+                if (/^(on|style$|src|id$|name$)/.test(name) || isBadLink)
+                    found.push(`${name}=${value}`);
+            }
+            if (node.localName === "a" && !node.rel.includes("noopener")) found.push("opener");
+        }
+        return found;
+    }
 """
 # Colours arrive later and are spans only
 PLAIN = """
-    const plain = (node) => {
+    function plain(node) {
         const copy = node.cloneNode(true);
         for (const code of copy.querySelectorAll("pre code")) code.textContent = code.textContent;
         return copy.innerHTML;
-    };
-"""
-FORBIDDEN = """
-    const found = [];
-    for (const node of container.querySelectorAll("*")) {
-        if (node.closest(".button, svg")) continue;  // ours
-        if (!ALLOWED.has(node.localName)) found.push(node.outerHTML);
-        for (const { name, value } of node.attributes) {
-            const isBadLink = name === "href" && !/^(https?:|mailto:)/.test(value);
-            if (name.startsWith("on") || name === "style" || name === "src" || isBadLink)
-                found.push(`${name}=${value}`);
-        }
-        if (node.localName === "a" && !node.rel.includes("noopener")) found.push("opener");
     }
-    return found;
 """
-ALLOWED = (
-    'const ALLOWED = new Set(("a blockquote br code del div em h3 h4 h5 h6 hr li ol p pre span '
-    'strong table tbody td th thead tr ul").split(" "));'
-)
 
 
 def _cuts(text: str, seed: int) -> list[int]:
@@ -51,32 +58,38 @@ def _cuts(text: str, seed: int) -> list[int]:
     return sorted(dice.sample(range(1, len(text) + 1), min(len(text), 12)))
 
 
+def _cases(texts: tuple[str, ...]) -> list[dict[str, object]]:
+    """Every text at once, by the character, and in a dozen pieces."""
+    return [
+        {"text": text, "ends": ends}
+        for number, text in enumerate(texts)
+        for ends in ([], _cuts(text, 1), _cuts(text, number * 2))
+    ]
+
+
 def test_hostile_text_stays_text(chat: Chat, troubles: list[str]) -> None:
     assert len(HOSTILE) >= 25
-    for number, text in enumerate(HOSTILE):
-        for cuts in ([], _cuts(text, 1), _cuts(text, number * 2)):
-            found = chat.module(
-                "markdown_stream", ALLOWED + FEED + FORBIDDEN, {"text": text, "ends": cuts}
-            )
-            assert found == [], text
+    found = chat.module(
+        "markdown_stream",
+        FEED + FORBIDDEN + "return argument.map(feed).flatMap(forbidden);",
+        _cases(HOSTILE),
+    )
+    assert found == []
+    expect(chat.page.locator(".prose")).to_have_count(3 * len(HOSTILE))
     assert chat.page.evaluate("window.stolen") is None
     assert troubles == []
 
 
 def test_a_stream_ends_as_the_whole_text_would(chat: Chat) -> None:
-    for seed, text in enumerate(DOCUMENTS * 2):
-        body = (
-            FEED
-            + PLAIN
-            + """
-            const whole = document.createElement("div");
-            new module.MarkdownStream(whole).finish(argument.text);
-            return [plain(container), plain(whole)];
-        """
-        )
-        streamed, whole = chat.module(
-            "markdown_stream", body, {"text": text, "ends": _cuts(text, seed)}
-        )
+    pairs = chat.module(
+        "markdown_stream",
+        FEED
+        + PLAIN
+        + """return argument.map(({ text, ends }) =>
+            [plain(feed({ text, ends })), plain(feed({ text, ends: [] }))]);""",
+        _cases(DOCUMENTS),
+    )
+    for streamed, whole in pairs:
         assert streamed == whole
 
 
@@ -121,7 +134,7 @@ def test_open_code_grows_in_place(chat: Chat) -> None:
 def test_code_is_coloured_when_its_fence_closes(chat: Chat) -> None:
     chat.module(
         "markdown_stream",
-        FEED,
+        FEED + "feed(argument);",
         {"text": "```python\ndef f(): return 1\n```\n", "ends": [12, 20]},
     )
     chat.page.wait_for_selector(".prose .code-block .hljs-keyword")
@@ -130,7 +143,8 @@ def test_code_is_coloured_when_its_fence_closes(chat: Chat) -> None:
 
 def test_code_can_be_copied(chat: Chat) -> None:
     chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    chat.module("markdown_stream", FEED, {"text": "```sh\nmake up\n```\n", "ends": []})
+    text = "```sh\nmake up\n```\n"
+    chat.module("markdown_stream", FEED + "feed(argument);", {"text": text, "ends": []})
     chat.page.locator("#empty").evaluate("node => { node.hidden = true; }")
     chat.page.get_by_role("button", name="Copy code").click()
     chat.page.get_by_role("button", name="Copied").wait_for()

@@ -6,7 +6,7 @@ export class ConversationItem {
   /**
    * @param {import("./api.js").ConversationRow} row
    * @param {boolean} isCurrent
-   * @param {{onOpen: (id: string) => void, onMenu: (item: ConversationItem) => void, menu: HTMLElement}} actions
+   * @param {{onOpen: (id: string) => void, onMenu: (id: string) => void, menu: HTMLElement}} actions
    */
   constructor(row, isCurrent, actions) {
     this.row = row;
@@ -26,7 +26,7 @@ export class ConversationItem {
       element("span", { class: "conversation-title", title }, title),
       row.snippet ? element("span", { class: "conversation-snippet" }, row.snippet) : null,
     );
-    this.menuButton = iconButton(`Options for ${title}`, "ellipsis", () => actions.onMenu(this));
+    this.menuButton = iconButton(`Options for ${title}`, "ellipsis", () => actions.onMenu(row.id));
     this.menuButton.popoverTargetElement = actions.menu;
     this.node = element("li", { class: "conversation-row", "data-conversation": row.id }, this.link, this.menuButton);
   }

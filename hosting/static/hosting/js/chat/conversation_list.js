@@ -21,8 +21,10 @@ export class ConversationList {
   #deleted = new Set();
   /** @type {string | null} */
   #current = null;
-  /** @type {ConversationItem | null} */
-  #menuItem = null;
+  /** @type {Map<string, ConversationItem>} as rendered last */
+  #items = new Map();
+  /** Whose menu is open; the item itself may be rendered anew meanwhile. */
+  #menuOwner = "";
   #isRenaming = false;
   /** Conversation -> its first words, until it has a title. @type {Map<string, string>} */
   #firstWords = new Map();
@@ -110,6 +112,7 @@ export class ConversationList {
     if (this.#isRenaming) return;
     const focused = document.activeElement?.closest("[data-conversation]")?.dataset.conversation;
     const rows = this.#rows.filter((row) => !this.#deleted.has(row.id));
+    this.#items.clear();
     this.container.replaceChildren(...groupByDay(rows).map((group) => this.#group(group)));
     if (!rows.length) this.container.append(element("p", { class: "sidebar-empty" }, this.#emptySentence()));
     this.more.hidden = !this.#next;
@@ -122,10 +125,7 @@ export class ConversationList {
 
   /** @param {[string, Row[]]} group */
   #group([heading, rows]) {
-    const items = rows.map((row) => {
-      const title = row.title || this.#firstWords.get(row.id) || "New conversation";
-      return new ConversationItem({ ...row, title }, row.id === this.#current, this.#itemActions()).node;
-    });
+    const items = rows.map((row) => this.#item(row).node);
     return element(
       "section",
       { class: "sidebar-group" },
@@ -134,27 +134,33 @@ export class ConversationList {
     );
   }
 
-  #itemActions() {
-    return {
+  /** @param {Row} row */
+  #item(row) {
+    const title = row.title || this.#firstWords.get(row.id) || "New conversation";
+    const item = new ConversationItem({ ...row, title }, row.id === this.#current, {
       onOpen: (id) => this.handlers.onOpen(id),
-      onMenu: (item) => (this.#menuItem = item),
+      onMenu: (id) => (this.#menuOwner = id),
       menu: this.menu,
-    };
+    });
+    this.#items.set(row.id, item);
+    return item;
   }
 
   #listenToMenu() {
-    anchorPanel(this.menu, () => this.#menuItem.menuButton, () => this.#prepareMenu());
+    anchorPanel(this.menu, () => this.#items.get(this.#menuOwner)?.menuButton ?? this.container, () => this.#prepareMenu());
     moveByArrows(this.menu);
     this.menu.addEventListener("click", (event) => {
       const command = event.target.closest("[data-command]")?.dataset.command;
-      if (!command) return;
+      const item = this.#items.get(this.#menuOwner);
+      if (!command || !item) return;
       this.menu.hidePopover();
-      this.#perform(command, this.#menuItem);
+      this.#perform(command, item);
     });
   }
 
   #prepareMenu() {
-    const { row } = this.#menuItem;
+    const row = this.#items.get(this.#menuOwner)?.row;
+    if (!row) return;
     for (const link of this.menu.querySelectorAll("a")) {
       link.href = `/chat/conversations/${row.id}/export?format=${link.dataset.format}`;
     }
