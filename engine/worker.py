@@ -20,13 +20,14 @@ from engine.metrics import Vitals
 from engine.model.memory import Memory
 from engine.model.reclaimer import Reclaimer
 from engine.pool import ModelPool
+from engine.reuse import tenant_name
 
 _IDLE_WAIT_SECONDS = 0.5
 _BLOCKED_WAIT_SECONDS = 0.02
 _SHOW_SECONDS = 0.25
 _PORTION_SECONDS = 2.0  # what a portion of a load may take without looking stalled
 
-Received = Delivery | Dropped | wire.Cancel | wire.LoadModel | wire.UnloadModel | wire.Configure
+Received = Delivery | Dropped | wire.Notice
 
 
 class WorkTransport(Protocol):
@@ -45,7 +46,7 @@ class Worker:
         pool: ModelPool,
         vitals: Vitals,
         memory: Memory,
-        prefixes: PrefixCache | None = None,
+        prefixes: PrefixCache,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._transport = transport
@@ -93,12 +94,21 @@ class Worker:
             case wire.Cancel(request_id=request_id):
                 return self._cancel(request_id)
             case wire.Configure(models=models):
+                self._share(models)
                 return self._pool.configure(models)
             case wire.LoadModel(name=name):
                 self._pool.want(name)
             case wire.UnloadModel(name=name):
                 self._pool.unload(name)
+            case wire.ClearCache(model=name):
+                self._prefixes.clear(name)
+            case wire.ForgetTenant(tenant=tenant):
+                self._prefixes.forget_tenant(tenant_name(tenant))
         return []
+
+    def _share(self, models: tuple[wire.ModelSpec, ...]) -> None:
+        for spec in models:
+            self._prefixes.set_share_after(spec.name, spec.share_after)
 
     def _cancel(self, request_id: str) -> Events:
         held = [one for one in self._suspects.held if one.work.request_id == request_id]
@@ -124,9 +134,8 @@ class Worker:
 
     def _take_fetched(self) -> None:
         """Requests whose prefix has come from disk go on."""
-        if self._prefixes is not None:
-            for request_id in self._prefixes.take_fetched():
-                self._pool.fetched(request_id)
+        for request_id in self._prefixes.take_fetched():
+            self._pool.fetched(request_id)
 
     def _is_decoding_beside(self, handle: object) -> bool:
         return any(one.is_decoding for one in self._pool.handles if one is not handle)

@@ -18,12 +18,12 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
     key BLOB NOT NULL, kind TEXT NOT NULL, model TEXT NOT NULL, parent BLOB NOT NULL,
     tokens BLOB NOT NULL, file_bytes INTEGER NOT NULL, owners BLOB NOT NULL,
-    is_published INTEGER NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (key, kind)
+    used_at REAL NOT NULL, PRIMARY KEY (key, kind)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS record_by_use ON record (used_at);
 CREATE TABLE IF NOT EXISTS written (day TEXT PRIMARY KEY, bytes INTEGER NOT NULL);
 """
-_COLUMNS = "key, kind, model, parent, tokens, file_bytes, owners, is_published, used_at"
+_COLUMNS = "key, kind, model, parent, tokens, file_bytes, owners, used_at"
 OWNER_BYTES = 16
 
 
@@ -37,7 +37,6 @@ class Row:
     tokens: bytes
     file_bytes: int
     owners: frozenset[bytes]
-    is_published: bool
     used_at: float
 
 
@@ -78,7 +77,7 @@ class DiskIndex:
 
     def add(self, row: Row) -> None:
         self._connection.execute(
-            f"INSERT OR REPLACE INTO record ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)",
+            f"INSERT OR REPLACE INTO record ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)",
             (
                 row.record.block,
                 row.record.kind,
@@ -87,7 +86,6 @@ class DiskIndex:
                 row.tokens,
                 row.file_bytes,
                 b"".join(sorted(row.owners)),
-                row.is_published,
                 row.used_at,
             ),
         )
@@ -106,10 +104,9 @@ class DiskIndex:
     def touch(self, records: Iterable[RecordKey], used_at: float) -> None:
         self._many("UPDATE record SET used_at = ? WHERE key = ? AND kind = ?", records, (used_at,))
 
-    def set_owners(self, block: bytes, owners: frozenset[bytes], *, is_published: bool) -> None:
+    def set_owners(self, block: bytes, owners: frozenset[bytes]) -> None:
         self._connection.execute(
-            "UPDATE record SET owners = ?, is_published = ? WHERE key = ?",
-            (b"".join(sorted(owners)), is_published, block),
+            "UPDATE record SET owners = ? WHERE key = ?", (b"".join(sorted(owners)), block)
         )
 
     def oldest(self, limit: int) -> list[Row]:
@@ -135,7 +132,7 @@ class DiskIndex:
 
 
 def _row(columns: tuple) -> Row:  # type: ignore[type-arg]
-    key, kind, model, parent, tokens, file_bytes, owners, is_published, used_at = columns
+    key, kind, model, parent, tokens, file_bytes, owners, used_at = columns
     return Row(
         record=RecordKey(key, Kind(kind)),
         model=model,
@@ -145,6 +142,5 @@ def _row(columns: tuple) -> Row:  # type: ignore[type-arg]
         owners=frozenset(
             owners[at : at + OWNER_BYTES] for at in range(0, len(owners), OWNER_BYTES)
         ),
-        is_published=bool(is_published),
         used_at=used_at,
     )

@@ -26,7 +26,6 @@ class Node:
     tokens: bytes
     model: str
     owners: set[bytes] = dataclasses.field(default_factory=set)
-    is_published: bool = False
     on_disk: set[Kind] = dataclasses.field(default_factory=set)
     in_memory: set[Kind] = dataclasses.field(default_factory=set)
     saving: set[Kind] = dataclasses.field(default_factory=set)

@@ -11,7 +11,7 @@ know people: a tenant is a 16-byte name. Owner: the model thread; the disk is be
     persist(query)                                 a turn has ended: write its blocks to disk
 
 Whose is it: a tenant uses a block that it computed itself, or one that `share_after` tenants
-computed, or a published one. Nothing is stored twice: who computes a known block becomes an owner.
+computed. Nothing is stored twice: who computes a known block becomes one of its owners.
 """
 
 from __future__ import annotations
@@ -196,15 +196,6 @@ class PrefixCache:
     def set_share_after(self, model: str, share_after: int | None) -> None:
         self._share_after[model] = share_after
 
-    def publish(self, query: Query) -> int:
-        """Let everybody use the stored blocks of this prompt; how many there are."""
-        nodes = [self._nodes.find(span) for span in query.spans()]
-        published = [node for node in nodes if node is not None]
-        for node in published:
-            node.is_published = True
-            self._write_owners(node)
-        return len(published)
-
     def forget_tenant(self, tenant: bytes) -> int:
         """Delete what only this tenant owns, in both tiers; how many records went."""
         records: list[RecordKey] = []
@@ -212,26 +203,24 @@ class PrefixCache:
             if tenant not in node.owners:
                 continue
             node.owners.discard(tenant)
-            if not node.owners and not node.is_published:
+            if not node.owners:
                 records += self._records(node)
             else:
                 self._write_owners(node)
         self._remove(records)
         return len(records)
 
-    def clear(self, *, model: str | None = None, tier: str | None = None) -> int:
-        """Remove records of one model or all, of the "memory" or "disk" tier or both; how many."""
-        nodes = [node for node in self._nodes if model in (None, node.model)]
-        records = [record for node in nodes for record in self._records(node)]
-        self._remove(records, tier=tier)
-        return len(records)
+    def clear(self, model: str) -> None:
+        """Remove what is kept of a model, in both tiers."""
+        nodes = [node for node in self._nodes if node.model == model]
+        self._remove([record for node in nodes for record in self._records(node)])
 
     # --- inside
 
     def _may_use(self, node: Node, query: Query) -> bool:
         share_after = self._share_after.get(node.model, DEFAULT_SHARE_AFTER)
         is_shared = share_after is not None and len(node.owners) >= share_after
-        return query.tenant in node.owners or node.is_published or is_shared
+        return query.tenant in node.owners or is_shared
 
     def _load_seconds(self, plan: RestorePlan) -> float:
         num_bytes = sum(self._file_bytes(record) for record in plan.from_disk)
@@ -255,9 +244,7 @@ class PrefixCache:
         self._put(node, kind, payload)
 
     def _put(self, node: Node, kind: Kind, payload: Payload) -> None:
-        evicted = self.memory.put(
-            node.record(kind), payload.content, num_bytes=payload.num_bytes, model=node.model
-        )
+        evicted = self.memory.put(node.record(kind), payload.content, num_bytes=payload.num_bytes)
         self._nodes.dropped(evicted, tier="memory")
 
     def _save(self, node: Node, kind: Kind) -> None:
@@ -269,7 +256,6 @@ class PrefixCache:
             tokens=node.tokens,
             file_bytes=0,
             owners=frozenset(node.owners),
-            is_published=node.is_published,
             used_at=time.time(),
         )
         if kind in node.saving:
@@ -324,7 +310,6 @@ class PrefixCache:
         node.on_disk.add(row.record.kind)
         node.file_bytes[row.record.kind] = row.file_bytes
         node.owners |= row.owners
-        node.is_published = node.is_published or row.is_published
 
     def _add_owner(self, node: Node, tenant: bytes) -> None:
         if node.add_owner(tenant):
@@ -332,22 +317,18 @@ class PrefixCache:
 
     def _write_owners(self, node: Node) -> None:
         if self._io is not None and node.on_disk:
-            owners, is_published = frozenset(node.owners), node.is_published
-            self._io.maintain(
-                lambda disk: disk.index.set_owners(node.key, owners, is_published=is_published)
-            )
+            owners = frozenset(node.owners)
+            self._io.maintain(lambda disk: disk.index.set_owners(node.key, owners))
 
     def _records(self, node: Node) -> list[RecordKey]:
         return [node.record(kind) for kind in sorted(node.in_memory | node.on_disk)]
 
-    def _remove(self, records: list[RecordKey], *, tier: str | None = None) -> None:
-        if tier in (None, "memory"):
-            for record in records:
-                self.memory.remove(record)
-            self._nodes.dropped(records, tier="memory")
-        if tier in (None, "disk"):
-            self._nodes.dropped(records, tier="disk")
-            self._remove_files(records)
+    def _remove(self, records: list[RecordKey]) -> None:
+        for record in records:
+            self.memory.remove(record)
+        self._nodes.dropped(records, tier="memory")
+        self._nodes.dropped(records, tier="disk")
+        self._remove_files(records)
 
     def _remove_files(self, records: list[RecordKey]) -> None:
         if self._io is not None and records:

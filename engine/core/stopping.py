@@ -32,13 +32,10 @@ class StopMatcher:
         return held
 
     def _earliest(self, text: str) -> tuple[int, str] | None:
-        """The match that begins first; among those, the longest."""
-        found = [(text.find(stop), -len(stop), stop) for stop in self._stops]
-        found = [one for one in found if one[0] >= 0]
-        if not found:
-            return None
-        position, _, stop = min(found)
-        return position, stop
+        """The match that is complete first, so that it never depends on how the text was cut;
+        among those, the longest."""
+        found = [(text.find(stop), stop) for stop in self._stops if stop in text]
+        return min(found, key=lambda one: (one[0] + len(one[1]), one[0]), default=None)
 
     def _held_length(self, text: str) -> int:
         """Length of the longest end of `text` that begins a stop string."""

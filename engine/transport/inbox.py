@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from engine import wire
 from engine.core.delivery import Delivery, Dropped
 
-Received = Delivery | Dropped | wire.Cancel | wire.LoadModel | wire.UnloadModel | wire.Configure
+Received = Delivery | Dropped | wire.Notice
 
 
 class TransportDied(Exception):

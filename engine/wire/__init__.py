@@ -19,7 +19,18 @@ Laws (tests/engine/test_wire_laws.py holds them against random histories):
 """
 
 from engine.wire.codec import WIRE_VERSION, WireError, decode, encode, to_plain
-from engine.wire.commands import Cancel, Command, Configure, Generate, LoadModel, UnloadModel, Work
+from engine.wire.commands import (
+    Cancel,
+    ClearCache,
+    Command,
+    Configure,
+    ForgetTenant,
+    Generate,
+    LoadModel,
+    Notice,
+    UnloadModel,
+    Work,
+)
 from engine.wire.events import (
     TERMINAL_EVENTS,
     Accepted,
@@ -57,6 +68,7 @@ __all__ = [
     "Accepted",
     "Cancel",
     "Channel",
+    "ClearCache",
     "Code",
     "Command",
     "Configure",
@@ -66,12 +78,14 @@ __all__ = [
     "Failed",
     "FinishReason",
     "Finished",
+    "ForgetTenant",
     "Generate",
     "Keys",
     "LoadModel",
     "Loading",
     "ModelSpec",
     "ModelStatus",
+    "Notice",
     "PositionLogprobs",
     "Prefilled",
     "Priority",

@@ -67,10 +67,25 @@ class UnloadModel:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClearCache:
+    """Forget what is kept of this model's prompts and answers, in memory and on disk."""
+
+    model: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetTenant:
+    """Delete what the prefix caches keep of this tenant alone."""
+
+    tenant: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
     """All models that may be served, with their settings. Replaces what was configured before."""
 
     models: tuple[ModelSpec, ...]
 
 
-Command = Generate | Work | Cancel | LoadModel | UnloadModel | Configure
+Command = Generate | Work | Cancel | LoadModel | UnloadModel | ClearCache | ForgetTenant | Configure
+Notice = Cancel | LoadModel | UnloadModel | ClearCache | ForgetTenant | Configure  # to every engine

@@ -12,7 +12,7 @@ class Keys:
 
     INTAKE = "hearth:intake"  # stream of Generate, read by the consumer group below
     INTAKE_GROUP = "intake"
-    CONTROL = "hearth:control"  # stream of Cancel, LoadModel, UnloadModel; every engine reads all
+    CONTROL = "hearth:control"  # stream of Notices; every engine reads all
     WORK = "hearth:work"  # stream of one entry: something waits in a fair queue
     MODELS = "hearth:models"  # string: the Configure in force
     TERMINAL = "hearth:terminal"  # stream of ended request ids, read by the ledger's consumer group

@@ -69,6 +69,7 @@ class ModelSpec:
     is_pinned: bool = False
     idle_unload_seconds: int | None = None  # None: keep until memory is wanted
     stall_ms: int = 250  # longest wait of running rows for one prefill slice
+    share_after: int | None = 3  # a prefix is everybody's once so many computed it; None: never
     decode_share: float = 0.5  # part of the time that running rows keep while prompts wait
 
 

@@ -98,6 +98,7 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
         idle_unload_seconds=model.idle_unload_seconds,
         stall_ms=model.stall_ms,
         decode_share=model.decode_share,
+        share_after=None if model.cache_sharing == HostedModel.CacheSharing.OWN else 3,
     )
 
 

@@ -33,7 +33,7 @@ class HostedModelAdmin(ModelAdmin):
     search_fields = ["name", "display_name", "repo_id"]
     readonly_fields = ["name", "state", "detail", "fetch_fraction", "is_default", "size"]
     readonly_fields += ["path", "source", "repo_id", "created_at"]
-    actions = ["load", "unload", "set_default", "fetch_again"]
+    actions = ["load", "unload", "set_default", "clear_cache", "fetch_again"]
     actions_detail = ["load_this", "unload_this", "set_default_this"]
     fieldsets = [
         (None, {"fields": ["name", "display_name", ("is_enabled", "is_default"), "state"]}),
@@ -62,6 +62,7 @@ class HostedModelAdmin(ModelAdmin):
                 ]
             },
         ),
+        ("Prefix cache", {"fields": ["cache_sharing"]}),
     ]
 
     @display(description="State", label={"ready": "success", "failed": "danger"})
@@ -138,6 +139,17 @@ class HostedModelAdmin(ModelAdmin):
             question="Make this the default model?",
             consequence="New conversations use it unless their owner chooses another.",
             change=hosted_models.make_default,
+        )
+
+    @admin.action(description="Clear prefix cache", permissions=["change"])
+    def clear_cache(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "clear_cache",
+            question="Forget what is kept of these models' prompts?",
+            consequence="The next prompt of each conversation is computed from its beginning.",
+            change=lambda model: get_client().clear_cache(model.name),
         )
 
     @admin.action(description="Fetch again", permissions=["change"])

@@ -87,6 +87,14 @@ class EngineClient:
     def unload_model(self, name: str) -> None:
         self._tell_engines(wire.UnloadModel(name=name))
 
+    def clear_cache(self, model: str) -> None:
+        """Engines forget what they keep of this model's prompts."""
+        self._tell_engines(wire.ClearCache(model=model))
+
+    def forget_tenant(self, tenant: str) -> None:
+        """Engines delete what they keep of this tenant alone."""
+        self._tell_engines(wire.ForgetTenant(tenant=tenant))
+
     def engines(self) -> list[wire.EngineStatus]:
         """The last heartbeat of every engine that is alive."""
         with speaking_to_redis():

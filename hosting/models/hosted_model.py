@@ -30,6 +30,10 @@ class HostedModel(models.Model):
         FETCHING = "fetching"
         FAILED = "failed"
 
+    class CacheSharing(models.TextChoices):
+        SHARED = "shared", "their own, and what three people sent independently"
+        OWN = "own", "their own only"
+
     name = models.CharField(
         max_length=100,
         unique=True,
@@ -79,6 +83,12 @@ class HostedModel(models.Model):
         default=0.5,
         validators=[MinValueValidator(0), MaxValueValidator(1)],
         help_text="Part of the time that running answers keep while prompts wait.",
+    )
+    cache_sharing = models.CharField(
+        max_length=20,
+        choices=CacheSharing,
+        default=CacheSharing.SHARED,
+        help_text="Whose computed prefixes a person's prompts may use.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -12,6 +12,7 @@ from engine.guard import MemoryGuard
 from engine.metrics import Vitals
 from engine.pool import ModelPool
 from engine.worker import Worker
+from tests.engine.cache.toys import make_cache
 from tests.fakes import (
     FAKE_END_TOKEN_ID,
     FakeClock,
@@ -56,6 +57,7 @@ class Engine:
             pool=self.pool,
             vitals=self.vitals,
             memory=memory,
+            prefixes=make_cache(),
             clock=self.clock,
         )
         self.memory = memory

@@ -79,6 +79,7 @@ def test_changed_settings_reach_the_engines(
     admin_page: Client, model: HostedModel, redis_url: str
 ) -> None:
     form = {"display_name": "Demo", "is_enabled": "on", "max_rows": 3, "max_queue": 10}
+    form |= {"cache_sharing": "own"}
     response = admin_page.post(
         f"{MODELS}{model.pk}/change/", form | {"stall_ms": 100, "decode_share": "0.7"}
     )
@@ -86,10 +87,12 @@ def test_changed_settings_reach_the_engines(
     (configure,) = commands_sent(redis_url)
     assert isinstance(configure, wire.Configure)
     assert (configure.models[0].max_rows, configure.models[0].decode_share) == (3, 0.7)
+    assert configure.models[0].share_after is None
 
 
 def test_settings_out_of_range_are_refused(admin_page: Client, model: HostedModel) -> None:
     form = {"max_rows": 0, "max_queue": 10, "stall_ms": 100, "decode_share": "1.7"}
+    form |= {"cache_sharing": "shared"}
     response = admin_page.post(f"{MODELS}{model.pk}/change/", form)
     assert set(response.context["adminform"].form.errors) == {"max_rows", "decode_share"}
 
@@ -105,6 +108,15 @@ def test_load_and_unload_ask_first_and_then_tell_the_engines(
     act(admin_page, action, model, confirmed="yes")
     assert commands_sent(redis_url) == [command(name="demo")]
     assert LogEntry.objects.count() == 1
+
+
+def test_clearing_a_cache_asks_first_and_then_tells_the_engines(
+    admin_page: Client, model: HostedModel, redis_url: str
+) -> None:
+    assert "Forget" in act(admin_page, "clear_cache", model).content.decode()
+    assert commands_sent(redis_url) == []
+    act(admin_page, "clear_cache", model, confirmed="yes")
+    assert commands_sent(redis_url) == [wire.ClearCache(model="demo")]
 
 
 def test_a_link_shows_the_question_only(

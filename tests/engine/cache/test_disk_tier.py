@@ -32,7 +32,6 @@ def make_rows(count: int, *, first_token: int = 0) -> list[Row]:
             tokens=span.token_bytes,
             file_bytes=0,
             owners=frozenset([tenant("ann")]),
-            is_published=False,
             used_at=float(span.start),
         )
         for span in Chain(ROOT, tokens).spans(256 * count)

@@ -32,10 +32,16 @@ def test_held_text_comes_out_at_the_end() -> None:
     assert matcher.matched is None
 
 
-def test_the_stop_string_that_begins_first_wins() -> None:
+def test_of_two_stop_strings_that_end_together_the_longer_wins() -> None:
     matcher = StopMatcher(("c", "abc"))
     assert matcher.feed("xxabc") == "xx"
     assert matcher.matched == "abc"
+
+
+def test_the_stop_string_that_is_complete_first_wins() -> None:
+    matcher = StopMatcher(("b", "abcd"))
+    assert matcher.feed("xxabcd") == "xxa"
+    assert matcher.matched == "b"
 
 
 def test_nothing_comes_out_after_a_match() -> None:
@@ -57,6 +63,6 @@ def test_any_cutting_of_the_text_gives_the_same_answer(
         pieces.append(text[position : position + width])
         position += width
     pieces.append(text[position:])
-    starts = [text.find(stop) for stop in stops if stop in text]
-    expected = text[: min(starts)] if starts else text
+    matches = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
+    expected = text[: min(matches)[1]] if matches else text
     assert feed_all(StopMatcher(tuple(stops)), pieces) == expected
