@@ -100,10 +100,15 @@ class Runner:
     def run(self, step: Step) -> Outcome | None:
         """Submit `step` and wait for the one before; None if nothing was being computed."""
         before, self._submitted = self._submitted, None
+        # Some devices (MLX on CPU) compute while a slice is submitted. Its time teaches the cost
+        # model, so the step before it ends first.
+        outcome = self._collect(before) if before is not None and step.slices else None
         self._leave(step.leaves)
         if step.computed_row_ids:
             self._submitted = self._submit(step)
-        return self._collect(before) if before is not None else None
+        if before is not None and outcome is None:
+            outcome = self._collect(before)
+        return outcome
 
     def _submit(self, step: Step) -> _Submitted:
         submitted_at = self._clock()
