@@ -1,4 +1,4 @@
-"""The time of a slice teaches the cost model, also on devices that compute while it is submitted."""
+"""The time of a slice teaches the cost model, also where submitting it blocks."""
 
 from __future__ import annotations
 
