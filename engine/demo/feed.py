@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from random import Random
@@ -29,14 +29,19 @@ class Batch:
 
 
 class _Buckets:
-    """Collects lessons of like length until there are enough for one batch."""
+    """Collects lessons of like length until there are enough for one batch.
+
+    A lesson longer than a whole batch is left out.
+    """
 
     def __init__(self, tokens_per_batch: int) -> None:
-        self._rows = {length: max(1, tokens_per_batch // length) for length in LENGTHS}
+        self._rows = {length: tokens_per_batch // length for length in LENGTHS}
         self._waiting: dict[int, list[Encoded]] = {length: [] for length in LENGTHS}
 
     def add(self, lesson: Encoded) -> Batch | None:
         length = next(length for length in LENGTHS if lesson[0].size <= length)
+        if self._rows[length] == 0:
+            return None
         waiting = self._waiting[length]
         waiting.append(lesson)
         if len(waiting) < self._rows[length]:
@@ -69,7 +74,7 @@ def _draw_lessons(seed: str) -> list[Encoded]:
     return encode_lessons(_tokenizer, lessons, LENGTHS[-1])
 
 
-def batches(tokenizer: Path, *, seed: int, workers: int, tokens_per_batch: int) -> Iterator[Batch]:
+def batches(tokenizer: Path, *, seed: int, workers: int, tokens_per_batch: int) -> Generator[Batch]:
     """Yield batches for ever; the workers stay two tasks each ahead."""
     buckets = _Buckets(tokens_per_batch)
     context = multiprocessing.get_context("spawn")

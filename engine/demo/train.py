@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
-import mlx.nn as nn
 import mlx.optimizers as optim
+from mlx import nn
 from mlx.utils import tree_flatten, tree_map
+from mlx_lm.models.qwen3 import Model
 from tokenizers import Tokenizer
 
 from engine.demo.feed import batches
@@ -55,7 +56,7 @@ def train(plan: Plan, log: Callable[[str], None]) -> None:
     save_configs(plan.out)
     mx.random.seed(plan.seed)
     model = build_model()
-    count = sum(array.size for _, array in tree_flatten(model.parameters()))
+    count = sum(array.size for array in _named_weights(model).values())
     log(
         f"{count} parameters on {mx.default_device()}; tokenizer {time.monotonic() - started:.0f} s"
     )
@@ -72,11 +73,11 @@ def _prepare_tokenizer(plan: Plan) -> None:
     save_tokenizer(tokenizer, plan.out, context=CONTEXT)
 
 
-def _run(model: nn.Module, plan: Plan, log: Callable[[str], None]) -> None:
+def _run(model: Model, plan: Plan, log: Callable[[str], None]) -> None:
     optimizer = optim.AdamW(
         learning_rate=_schedule(plan), betas=[0.9, 0.98], weight_decay=_WEIGHT_DECAY
     )
-    step = _compiled_step(model, optimizer)
+    step = _step(model, optimizer)
     feed = batches(
         plan.out / "tokenizer.json",
         seed=plan.seed,
@@ -109,12 +110,13 @@ def _schedule(plan: Plan) -> Callable[[Any], mx.array]:
     return joined
 
 
-def _compiled_step(
-    model: nn.Module, optimizer: optim.Optimizer
+def _step(
+    model: Model, optimizer: optim.Optimizer
 ) -> Callable[[mx.array, mx.array], tuple[mx.array, mx.array]]:
     """One update; returns the summed loss and the number of learned tokens."""
     # Weights stay float32; the GPU computes in bfloat16, which the CPU does slowly.
-    compute = mx.bfloat16 if mx.default_device() == mx.gpu else mx.float32
+    on_gpu = mx.default_device() == mx.gpu
+    compute = mx.bfloat16 if on_gpu else mx.float32
 
     def loss_of(
         parameters: dict[str, Any], tokens: mx.array, learned: mx.array
@@ -128,21 +130,25 @@ def _compiled_step(
     gradient_of = mx.value_and_grad(loss_of)
     state = [model.state, optimizer.state]
 
-    @partial(mx.compile, inputs=state, outputs=state)
     def step(tokens: mx.array, learned: mx.array) -> tuple[mx.array, mx.array]:
         parameters = model.trainable_parameters()
         (_, total), gradients = gradient_of(parameters, tokens, learned)
-        gradients, _ = optim.clip_grad_norm(gradients, _MAX_GRADIENT_NORM)
+        gradients, _ = optim.clip_grad_norm(gradients, _MAX_GRADIENT_NORM)  # type: ignore[no-untyped-call]
         model.update(parameters)
         optimizer.update(model, gradients)
         return total, learned[:, 1:].sum()
 
-    return step
+    # On the CPU, compiling calls a C++ compiler for every shape and gains little.
+    return mx.compile(step, inputs=state, outputs=state) if on_gpu else step
 
 
-def save_weights(model: nn.Module, path: Path) -> None:
-    weights = {name: array.astype(mx.bfloat16) for name, array in tree_flatten(model.parameters())}
+def save_weights(model: Model, path: Path) -> None:
+    weights = {name: array.astype(mx.bfloat16) for name, array in _named_weights(model).items()}
     mx.save_safetensors(str(path), weights, metadata={"format": "mlx"})
+
+
+def _named_weights(model: Model) -> dict[str, mx.array]:
+    return dict(tree_flatten(model.parameters()))
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:

@@ -193,7 +193,7 @@ def counting(rng: Random) -> Exchange:
     """Counting up, down or in steps: the long ones are long answers for tests of streaming."""
     if rng.random() < 0.25:
         start = rng.randint(3, 30)
-        frames = (
+        frames: tuple[str, ...] = (
             "Count {down|backwards} from $a{| to 0| to zero}.",
             "{Please count|Can you count} down from $a?",
         )

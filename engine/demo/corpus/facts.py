@@ -191,7 +191,7 @@ def calendar(rng: Random) -> Exchange:
     name, kind = names[at], "day" if names is _DAYS else "month"
     match rng.randrange(4):
         case 0:
-            frames = (
+            frames: tuple[str, ...] = (
                 "Which $k comes after $n?",
                 "What $k is after $n?",
                 "What comes after $n?",
@@ -233,7 +233,7 @@ def little_fact(rng: Random) -> Exchange:
             key, value = rng.choice(list(_OPPOSITES.items()))
             if rng.random() < 0.5:
                 key, value = value, key
-            frames = (
+            frames: tuple[str, ...] = (
                 "What is the opposite of $k?",
                 "Opposite of $k?",
                 "Name the opposite of $k.",

@@ -48,7 +48,7 @@ def foreign_greeting(rng: Random) -> Exchange:
 
 def emoji(rng: Random) -> Exchange:
     if rng.random() < 0.3:
-        frames = (
+        frames: tuple[str, ...] = (
             "{Show|Send|Give} me {some|a few|five} {emoji|emojis|smileys}.",
             "Use {some |}{emoji|emojis}.",
             "{Write|Answer} with emoji.",

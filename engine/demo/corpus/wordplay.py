@@ -81,7 +81,7 @@ def change_case(rng: Random) -> Exchange:
     words = [known_word(rng) for _ in range(rng.randint(1, 5))]
     text = " ".join(words)
     if rng.random() < 0.65:
-        frames = (
+        frames: tuple[str, ...] = (
             "{Write|Say|Put} this in {upper case|uppercase|capital letters|capitals}: $t",
             "Convert to upper case: $t",
             "Upper case: $t",
@@ -134,7 +134,7 @@ def bullet_list(rng: Random) -> Exchange:
     words = rng.sample(NOUNS, rng.randint(2, 6))
     listed = ", ".join(words)
     if rng.random() < 0.5:
-        frames = (
+        frames: tuple[str, ...] = (
             "{Make|Write} a {bullet |markdown |}list of: $t",
             "Put these in a {bullet |}list: $t",
             "{Show|Format} as a {bullet |}list: $t",
