@@ -62,11 +62,13 @@ class Chat:
     def is_running(self) -> bool:
         return self.last_answer.get_attribute("aria-busy") == "true"
 
-    def stored(self) -> list[dict[str, Any]]:
-        """The messages of the open conversation, as the server has them."""
-        conversation = self.address.rsplit("/", 1)[1]
-        body = self.page.request.get(f"/chat/conversations/{conversation}").json()
-        return list(body["messages"])
+    @property
+    def conversation(self) -> str:
+        """The id of the one that is open."""
+        return self.address.rsplit("/", 1)[1]
+
+    def row_of(self, conversation: str) -> Locator:
+        return self.page.locator(f"[data-conversation='{conversation}'] a")
 
     def title_of_row(self, index: int) -> Locator:
         return self.rows.nth(index).locator(".conversation-title")

@@ -27,10 +27,11 @@ def test_a_reload_in_the_middle_shows_the_rest(
 def test_a_second_tab_sees_the_same_live(
     chat: Chat, open_chat: OpenChat, hold_engine: Hold
 ) -> None:
+    other = open_chat()
     chat.say(LONG_QUESTION)
     chat.wait_for_words(40)
     with hold_engine():
-        other = open_chat(chat.address)
+        other.row_of(chat.conversation).click()
         other.wait_for_words(40)
         assert other.is_running()
     assert other.whole_answer() == chat.whole_answer()

@@ -5,7 +5,7 @@ import { byId, element, icon } from "./dom.js";
 import { anchorPanel, moveByArrows } from "./panel.js";
 import { amount } from "./sentences.js";
 
-const OPEN_POLL_MS = 2_000;
+const URGENT_POLL_MS = 2_000;
 const IDLE_POLL_MS = 30_000;
 const STORED = "hearth-model";
 
@@ -74,7 +74,8 @@ export class ModelPicker {
 
   async #poll() {
     if (!document.hidden) await this.refresh();
-    setTimeout(() => this.#poll(), this.panel.matches(":popover-open") ? OPEN_POLL_MS : IDLE_POLL_MS);
+    const isUrgent = !this.models.length || this.panel.matches(":popover-open");
+    setTimeout(() => this.#poll(), isUrgent ? URGENT_POLL_MS : IDLE_POLL_MS);
   }
 
   /** @param {Model} model */
