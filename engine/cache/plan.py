@@ -19,6 +19,7 @@ from engine.cache.record import Kind, RecordKey
 from engine.core.blocks import Chain, Span, common_tokens
 
 MAX_CHILDREN_COMPARED = 64
+LEAST_TOKENS = 32  # fewer are computed as quickly as they are copied
 
 
 class Miss(StrEnum):
@@ -108,6 +109,8 @@ def plan_restore(
     """The longest usable restore point of a prompt, one token always left to compute."""
     way = _follow(query, nodes, may_use)
     usable = _complete(way.steps, query.needs, memory_only=memory_only)
+    if usable and usable[-1].stop < LEAST_TOKENS:
+        usable = []
     num_tokens = usable[-1].stop if usable else 0
     return RestorePlan(
         num_tokens=num_tokens,

@@ -84,11 +84,17 @@ def test_a_repeated_block_is_not_taken_for_another_place() -> None:
 def test_a_prompt_that_begins_a_stored_one_is_covered_but_for_its_last_token() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT))
-    for length in (1, 2, 255, 256, 257, 512, 600):
+    for length in (33, 255, 256, 257, 512, 600):
         asked = query(PROMPT[:length])
         plan = cache.plan(asked)
         assert plan.num_tokens == length - 1
         restored_tokens(cache, asked, plan)
+
+
+def test_a_few_tokens_are_not_worth_restoring() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT))
+    assert cache.plan(query([*PROMPT[:20], *range(5000, 5100)])).is_cold
 
 
 def test_nobody_uses_what_one_other_person_computed() -> None:
