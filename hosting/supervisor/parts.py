@@ -58,9 +58,11 @@ def chosen_names(only: str | None) -> tuple[str, ...]:
 def make_parts(names: Iterable[str], place: Place, environ: Mapping[str, str]) -> list[Part]:
     """The chosen processes except Redis, each as the command that launchd or systemd could run."""
     python = sys.executable
+    # Behind a proxy the address of a person is the one that the proxy saw.
+    behind_proxy = ("--proxy-headers",) if environ.get("HEARTH_HTTPS") == "1" else ()
     commands: dict[str, tuple[str, ...]] = {
         "web": (
-            *(python, "-m", "daphne", "--verbosity", "0"),
+            *(python, "-m", "daphne", "--verbosity", "0", *behind_proxy),
             *("-b", place.bind, "-p", str(place.port), "hosting.asgi:application"),
         ),
         "intake": (python, "-m", "engine.intake"),
