@@ -5,8 +5,10 @@ It looks and judges; it changes nothing and caches nothing.
 
 from __future__ import annotations
 
+import shutil
 import time
 
+from django.conf import settings
 from django.db import DatabaseError, connection
 
 from engine import wire
@@ -15,11 +17,20 @@ from hosting.engine_client import EngineUnavailable, get_client
 # Below the supervisor's 5 s: red comes before the engine is ended
 MAX_BEAT_AGE_SECONDS = 4.0
 MAX_STALL_SECONDS = 4.0
+MIN_FREE_BYTES = 8 * 2**20
 
 
 def reasons_not_ready() -> list[str]:
     """Empty when ready; else one sentence for each thing that is missing."""
-    return [*_database_reasons(), *_transport_reasons()]
+    return [*_disk_reasons(), *_database_reasons(), *_transport_reasons()]
+
+
+def _disk_reasons() -> list[str]:
+    """The database, Redis' log and the ledger all need to write."""
+    free = shutil.disk_usage(settings.DATA_DIR).free
+    if free < MIN_FREE_BYTES:
+        return [f"the disk of the data folder is full: {free / 2**20:.0f} MiB are free"]
+    return []
 
 
 def _database_reasons() -> list[str]:

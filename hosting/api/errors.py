@@ -7,6 +7,7 @@ import logging
 import math
 from typing import Any
 
+from django.db import OperationalError
 from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
@@ -107,6 +108,17 @@ def engine_unavailable() -> ApiError:
     )
 
 
+def database_unavailable() -> ApiError:
+    """Away, locked, or on a full disk: nothing was accepted, and later it may be."""
+    return ApiError(
+        503,
+        "database_unavailable",
+        "The server cannot store requests at the moment.",
+        type=_SERVER,
+        retry_seconds=RETRY_SECONDS,
+    )
+
+
 def cancelled() -> ApiError:
     return ApiError(503, "cancelled", "The request was cancelled.", type=_SERVER, is_final=True)
 
@@ -118,7 +130,7 @@ def internal() -> ApiError:
 def handle_exception(exception: Exception, context: dict[str, Any]) -> Response:
     """DRF's exception handler: whatever happens, the answer is JSON of one form."""
     error = _as_api_error(exception)
-    if error.status_code == 500:
+    if error.status_code == 500 or isinstance(exception, OperationalError):
         logger.error("unhandled error in %s", type(context["view"]).__name__, exc_info=exception)
     response = Response(error.error_body, status=error.status_code, headers=error.headers)
     challenge = getattr(exception, "auth_header", None)
@@ -137,6 +149,8 @@ def _as_api_error(exception: Exception) -> ApiError:
             )
         case EngineUnavailable():
             return engine_unavailable()
+        case OperationalError():
+            return database_unavailable()
         case exceptions.NotAuthenticated():
             return ApiError(
                 401,

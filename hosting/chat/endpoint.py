@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.views.csrf import csrf_failure as csrf_failure_page
 from rest_framework.serializers import Serializer
@@ -14,6 +16,7 @@ from hosting.actions.refusals import Refusal
 from hosting.fields import first_error
 from hosting.json_body import BadJson, read_json
 
+logger = logging.getLogger(__name__)
 Handler = Callable[..., HttpResponseBase]
 
 
@@ -31,6 +34,10 @@ def endpoint(**handlers: Handler) -> Handler:
             return handler(request, **arguments)
         except Refusal as refusal:
             return error(refusal.code, refusal.message, field=refusal.field, status=refusal.status)
+        except OperationalError:
+            logger.exception("the database does not answer")
+            message = "This cannot be stored at the moment. Try again soon."
+            return error("database_unavailable", message, status=503)
 
     return view
 

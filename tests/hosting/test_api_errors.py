@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 from typing import Any
@@ -17,6 +18,7 @@ from engine import wire
 from hosting.actions.generations import settle_generation
 from hosting.models import Generation
 from tests.hosting.conftest import KeyedClient
+from tests.hosting.full_disk import full_disk
 from tests.hosting.scripted_engine import ScriptedEngine, delta
 
 pytestmark = pytest.mark.usefixtures("model")
@@ -292,6 +294,19 @@ async def test_a_silent_intake_is_503_and_the_row_is_closed(
     assert response.status_code == 503
     assert (row.state, row.error_code) == ("failed", "engine_unavailable")
     assert (await UsageRecord.objects.aget()).end == "failed"
+
+
+async def test_a_full_disk_is_503_and_nothing_is_accepted(
+    api: KeyedClient, engine: ScriptedEngine
+) -> None:
+    with contextlib.ExitStack() as stack:
+        await sync_to_async(stack.enter_context)(full_disk())
+        response = await ask(api)
+        await sync_to_async(stack.close)()
+    assert response.status_code == 503
+    assert error_of(response)["code"] == "database_unavailable"
+    assert int(response["Retry-After"]) >= 1
+    assert not await Generation.objects.aexists()
 
 
 async def test_an_error_of_our_own_is_json_without_details(

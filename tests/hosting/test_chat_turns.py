@@ -12,6 +12,7 @@ from engine import wire
 from hosting.actions.generations import settle_generation
 from hosting.models import Conversation, Generation, Message
 from tests.engine.transport.rig import Rig, emit
+from tests.hosting.full_disk import full_disk
 from tests.hosting.scripted_engine import delta, finished
 
 pytestmark = pytest.mark.usefixtures("model")
@@ -54,6 +55,14 @@ def test_a_first_message_starts_a_conversation(page: Client, rig: Rig) -> None:
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "Hello"},
     )
+
+
+def test_a_message_that_cannot_be_stored_is_503_and_nothing_starts(page: Client, rig: Rig) -> None:
+    with full_disk():
+        response = send(page)
+    assert response.status_code == 503
+    assert response.json()["error"]["code"] == "database_unavailable"
+    assert not Conversation.objects.exists()
 
 
 def test_chat_waits_before_nobody_else(page: Client, rig: Rig) -> None:

@@ -11,7 +11,12 @@ from django.test import Client, RequestFactory
 
 from engine import wire
 from hosting.health import may_read_metrics
-from hosting.readiness import MAX_BEAT_AGE_SECONDS, MAX_STALL_SECONDS, engine_reasons
+from hosting.readiness import (
+    MAX_BEAT_AGE_SECONDS,
+    MAX_STALL_SECONDS,
+    engine_reasons,
+    reasons_not_ready,
+)
 
 BEAT = wire.EngineStatus(
     engine="engine-1",
@@ -28,6 +33,12 @@ BEAT = wire.EngineStatus(
     prefill_tokens_per_second=0.0,
     generated_tokens=0,
 )
+
+
+@pytest.mark.django_db
+def test_a_full_disk_is_red(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    monkeypatch.setattr("hosting.readiness.MIN_FREE_BYTES", 1 << 60)
+    assert any("disk" in reason for reason in reasons_not_ready())
 
 
 def test_an_engine_that_beats_and_moves_is_ready() -> None:
