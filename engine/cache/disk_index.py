@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from engine.cache.record import Kind, RecordKey
@@ -93,7 +93,12 @@ class DiskIndex:
     def remove(self, records: Sequence[RecordKey]) -> int:
         """Forget these; the bytes that their files held."""
         found = [self._file_bytes(record) for record in records]
-        self._many("DELETE FROM record WHERE key = ? AND kind = ?", records, ())
+        self._connection.execute("BEGIN")
+        self._connection.executemany(
+            "DELETE FROM record WHERE key = ? AND kind = ?",
+            [(record.block, record.kind) for record in records],
+        )
+        self._connection.execute("COMMIT")
         return sum(found)
 
     def _file_bytes(self, record: RecordKey) -> int:
@@ -101,8 +106,10 @@ class DiskIndex:
         row = self._connection.execute(query, (record.block, record.kind)).fetchone()
         return row[0] if row else 0
 
-    def touch(self, records: Iterable[RecordKey], used_at: float) -> None:
-        self._many("UPDATE record SET used_at = ? WHERE key = ? AND kind = ?", records, (used_at,))
+    def touch(self, record: RecordKey, used_at: float) -> None:
+        """It was used at this Unix time: what was not used for longest leaves first."""
+        query = "UPDATE record SET used_at = ? WHERE key = ? AND kind = ?"
+        self._connection.execute(query, (used_at, record.block, record.kind))
 
     def set_owners(self, block: bytes, owners: frozenset[bytes]) -> None:
         self._connection.execute(
@@ -122,13 +129,6 @@ class DiskIndex:
     def written_bytes(self, day: str) -> int:
         row = self._connection.execute("SELECT bytes FROM written WHERE day = ?", (day,)).fetchone()
         return row[0] if row else 0
-
-    def _many(self, query: str, records: Iterable[RecordKey], leading: tuple[float, ...]) -> None:
-        self._connection.execute("BEGIN")
-        self._connection.executemany(
-            query, [(*leading, record.block, record.kind) for record in records]
-        )
-        self._connection.execute("COMMIT")
 
 
 def _row(columns: tuple) -> Row:  # type: ignore[type-arg]

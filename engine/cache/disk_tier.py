@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -113,6 +114,7 @@ class DiskTier:
             self.counters.last_error = str(error)
         else:
             self.counters.read_bytes += len(data)
+            self.index.touch(record, time.time())
             return arrays
         self.remove([record])
         return None

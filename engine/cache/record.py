@@ -76,11 +76,6 @@ def pack(
     return [fixed, header, *payload]
 
 
-def packed_bytes(record: RecordKey, tokens: bytes, arrays: Sequence[ArrayBytes]) -> int:
-    """The exact size of the file that pack() describes."""
-    return sum(map(len, pack(record, tokens, arrays)))
-
-
 def unpack(data: bytes, record: RecordKey, tokens: bytes) -> list[ArrayBytes]:
     """The arrays of a file that must be `record` for exactly these tokens. Raises Corrupt."""
     header, payload_start = _read_header(data)

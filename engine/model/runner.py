@@ -59,11 +59,6 @@ class Runner:
     def num_rows(self) -> int:
         return len(self._batch.row_ids) + len(self._prefilled)
 
-    @property
-    def cache_bytes(self) -> int:
-        rows = sum(row_caches.num_bytes(row.caches) for row in self._prefilled.values())
-        return rows + self._batch.num_bytes
-
     def restore_row(
         self,
         row_id: int,

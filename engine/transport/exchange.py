@@ -49,10 +49,6 @@ class Exchange:
         self._engine_name = engine_name
         self._held: dict[str, Held] = {}
 
-    @property
-    def num_held(self) -> int:
-        return sum(not held.is_ended for held in self._held.values())
-
     def release_former_life(self) -> None:
         """What an engine of this name held when it died goes back to the queue, as a crash."""
         self._release("died")

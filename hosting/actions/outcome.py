@@ -22,10 +22,6 @@ class Answer:
     reasoning: str = ""
     tool_calls: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.content or self.reasoning or self.tool_calls)
-
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:

@@ -115,10 +115,3 @@ def _mistype(rng: Random, text: str) -> str:
             return text[:at] + text[at] + text[at:]
         case _:
             return text[:at] + text[at + 1 : at + 2] + text[at] + text[at + 2 :]
-
-
-def join_words(words: Sequence[str], last: str = "and") -> str:
-    """`a, b and c`."""
-    if len(words) == 1:
-        return words[0]
-    return ", ".join(words[:-1]) + f" {last} " + words[-1]
