@@ -29,6 +29,7 @@ from engine.wire.commands import (
     LoadModel,
     Notice,
     UnloadModel,
+    Unpublish,
     Work,
 )
 from engine.wire.events import (
@@ -47,11 +48,13 @@ from engine.wire.events import (
 )
 from engine.wire.names import Keys, default_redis_url, entry_id, entry_seq
 from engine.wire.parts import (
+    CacheTier,
     Channel,
     Code,
     FinishReason,
     ModelSpec,
     PositionLogprobs,
+    PrefixUse,
     Priority,
     Sampling,
     Timings,
@@ -60,12 +63,22 @@ from engine.wire.parts import (
     Usage,
 )
 from engine.wire.scripts import script_text
-from engine.wire.status import EngineStatus, ModelStatus, RowStatus
+from engine.wire.status import (
+    CacheStatus,
+    DiskTierStatus,
+    EngineStatus,
+    MemoryTierStatus,
+    ModelCacheStatus,
+    ModelStatus,
+    RowStatus,
+)
 
 __all__ = [
     "TERMINAL_EVENTS",
     "WIRE_VERSION",
     "Accepted",
+    "CacheStatus",
+    "CacheTier",
     "Cancel",
     "Channel",
     "ClearCache",
@@ -73,6 +86,7 @@ __all__ = [
     "Command",
     "Configure",
     "Delta",
+    "DiskTierStatus",
     "EngineStatus",
     "Event",
     "Failed",
@@ -83,11 +97,14 @@ __all__ = [
     "Keys",
     "LoadModel",
     "Loading",
+    "MemoryTierStatus",
+    "ModelCacheStatus",
     "ModelSpec",
     "ModelStatus",
     "Notice",
     "PositionLogprobs",
     "Prefilled",
+    "PrefixUse",
     "Priority",
     "Queued",
     "Refused",
@@ -99,6 +116,7 @@ __all__ = [
     "TokenLogprob",
     "ToolCallPart",
     "UnloadModel",
+    "Unpublish",
     "Usage",
     "WireError",
     "Work",

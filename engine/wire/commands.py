@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from engine.wire.parts import ModelSpec, Priority, Sampling
+from engine.wire.parts import CacheTier, ModelSpec, Priority, Sampling
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +14,10 @@ class Generate:
 
     Messages are OpenAI chat messages: role, content, and where used tool_calls, tool_call_id,
     name, reasoning_content. `submitted_at` is Unix time.
+
+    Whose prefixes it uses and leaves: its tenant's; with `cache_teams` also those of everybody who
+    sends one of these names; with `publication` (an administrator's act) only its system prompt is
+    computed, and that is everybody's until Unpublish of the same name.
     """
 
     request_id: str
@@ -30,11 +34,17 @@ class Generate:
     max_tokens: int | None = None  # None: up to the context limit
     stop: tuple[str, ...] = ()
     deadline_seconds: float | None = None
+    cache_teams: tuple[str, ...] = ()
+    publication: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A Generate as intake hands it to the engine: checked, templated, tokenized, its end known."""
+    """A Generate as intake hands it to the engine: checked, templated, tokenized, its end known.
+
+    `boundaries`: token positions, ascending, where other prompts will leave this one: the end of
+    the system prompt and of each turn.
+    """
 
     request_id: str
     model: str
@@ -49,6 +59,9 @@ class Work:
     tools: tuple[dict[str, Any], ...] = ()
     starts_in_reasoning: bool = False  # the template has already opened the thinking
     deadline_at: float | None = None
+    boundaries: tuple[int, ...] = ()
+    cache_teams: tuple[str, ...] = ()
+    publication: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +81,10 @@ class UnloadModel:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ClearCache:
-    """Forget what is kept of this model's prompts and answers, in memory and on disk."""
+    """Forget what is kept of this model's prompts and answers, in one tier or (None) in both."""
 
     model: str
+    tier: CacheTier | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +95,29 @@ class ForgetTenant:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Unpublish:
+    """A published prompt is nobody's any more: delete what was kept for it alone."""
+
+    publication: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
     """All models that may be served, with their settings. Replaces what was configured before."""
 
     models: tuple[ModelSpec, ...]
 
 
-Command = Generate | Work | Cancel | LoadModel | UnloadModel | ClearCache | ForgetTenant | Configure
-Notice = Cancel | LoadModel | UnloadModel | ClearCache | ForgetTenant | Configure  # to every engine
+Command = (
+    Generate
+    | Work
+    | Cancel
+    | LoadModel
+    | UnloadModel
+    | ClearCache
+    | ForgetTenant
+    | Unpublish
+    | Configure
+)
+# What every engine hears
+Notice = Cancel | LoadModel | UnloadModel | ClearCache | ForgetTenant | Unpublish | Configure

@@ -9,6 +9,7 @@ from engine.wire.parts import (
     Code,
     FinishReason,
     PositionLogprobs,
+    PrefixUse,
     Timings,
     ToolCallPart,
     Usage,
@@ -83,6 +84,7 @@ class Finished:
     usage: Usage
     timings: Timings
     stop_string: str | None = None
+    prefix: PrefixUse | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

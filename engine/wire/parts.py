@@ -40,6 +40,11 @@ class Code(StrEnum):
     ENGINE_ERROR = "engine_error"
 
 
+class CacheTier(StrEnum):
+    MEMORY = "memory"
+    DISK = "disk"
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """How tokens are drawn. With the seed, always set, an answer repeats itself after a crash."""
@@ -71,6 +76,9 @@ class ModelSpec:
     stall_ms: int = 250  # longest wait of running rows for one prefill slice
     share_after: int | None = 3  # a prefix is everybody's once so many computed it; None: never
     decode_share: float = 0.5  # part of the time that running rows keep while prompts wait
+    cache_memory_share: float = 1.0  # most of the memory tier's budget that its prefixes may fill
+    is_cached_on_disk: bool = True
+    boundary_interval_tokens: int = 2048  # windowed and recurrent layers: copied so often
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +111,19 @@ class Usage:
     cached_tokens: int = 0
     completion_tokens: int = 0  # reasoning included
     reasoning_tokens: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixUse:
+    """How a prompt fared in the prefix cache. For administrators only: it tells of others' prompts.
+
+    `nearest_tokens`: where it left the nearest stored prefix, whoever computed that. `miss`: why
+    Usage.cached_tokens are not more (engine/cache/plan.py). `disk_tokens`: how many came from disk.
+    """
+
+    nearest_tokens: int
+    miss: str = "none"
+    disk_tokens: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

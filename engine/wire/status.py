@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from engine.wire.parts import PrefixUse
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RowStatus:
@@ -18,6 +20,7 @@ class RowStatus:
     computed_tokens: int
     output_tokens: int
     age_seconds: float
+    prefix: PrefixUse | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +33,79 @@ class ModelStatus:
     context_limit_tokens: int = 0
     is_batchable: bool = True
     detail: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCacheStatus:
+    """One model's prefixes. What lies in the tiers is as it is now, the rest counts from the
+    engine's start. `hit_*_tokens` were really skipped; `misses`: reason -> lookups that ended so,
+    `missed_tokens`: reason -> tokens that were computed because of it.
+    """
+
+    model: str
+    num_lookups: int = 0
+    looked_up_tokens: int = 0
+    hit_memory_tokens: int = 0
+    hit_disk_tokens: int = 0
+    misses: dict[str, int] = dataclasses.field(default_factory=dict)
+    missed_tokens: dict[str, int] = dataclasses.field(default_factory=dict)
+    memory_bytes: int = 0
+    memory_records: int = 0
+    disk_bytes: int = 0
+    disk_records: int = 0
+    published_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryTierStatus:
+    """Prefixes in RAM. `pinned_bytes`: of live rows and published prompts; they stay."""
+
+    budget_bytes: int
+    used_bytes: int = 0
+    pinned_bytes: int = 0
+    num_records: int = 0
+    num_evicted: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class DiskTierStatus:
+    """Prefixes on disk, counted from the engine's start unless named otherwise.
+
+    `num_saved` were handed to the writer; each is persisted, dropped, or one of `num_queued`.
+    `num_late_restores` met their deadline with less than was wanted. `written_today_bytes` counts
+    the UTC day, restarts included.
+    """
+
+    budget_bytes: int
+    used_bytes: int = 0
+    num_records: int = 0
+    num_evicted: int = 0
+    num_saved: int = 0
+    num_persisted: int = 0
+    num_dropped: int = 0
+    num_queued: int = 0
+    queued_bytes: int = 0
+    written_bytes: int = 0
+    written_today_bytes: int = 0
+    daily_write_bytes: int = 0
+    read_bytes: int = 0
+    num_restores: int = 0
+    num_late_restores: int = 0
+    restore_seconds: float = 0.0
+    slowest_restore_seconds: float = 0.0
+    num_corrupt: int = 0
+    num_read_errors: int = 0
+    num_write_errors: int = 0
+    last_error: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CacheStatus:
+    """The prefix cache. `disk` is None where that tier is off."""
+
+    memory: MemoryTierStatus
+    disk: DiskTierStatus | None = None
+    models: tuple[ModelCacheStatus, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +130,4 @@ class EngineStatus:
     generated_tokens: int
     models: tuple[ModelStatus, ...] = ()
     rows: tuple[RowStatus, ...] = ()
+    cache: CacheStatus | None = None
