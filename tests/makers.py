@@ -9,13 +9,14 @@ from engine import wire
 
 
 def make_generate(request_id: str, **changes: Any) -> wire.Generate:
+    has_prompt = "prompt" in changes or "prompt_token_ids" in changes
     values: dict[str, Any] = {
         "model": "demo",
         "tenant": "user:1",
         "priority": wire.Priority.API,
         "submitted_at": time.time(),
         "sampling": wire.Sampling(seed=1),
-        "messages": None if "prompt" in changes else ({"role": "user", "content": "Hello"},),
+        "messages": None if has_prompt else ({"role": "user", "content": "Hello"},),
     }
     return wire.Generate(request_id=request_id, **(values | changes))
 

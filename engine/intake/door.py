@@ -11,13 +11,9 @@ from engine import wire
 from engine.intake import refusal
 from engine.intake.encode import Conversation, TooManyTokens
 from engine.intake.limits import TooSlow
-from engine.intake.messages import (
-    check_template_options,
-    check_text,
-    clean_messages,
-    clean_tools,
-)
+from engine.intake.messages import check_template_options, clean_messages, clean_tools
 from engine.intake.model_folder import FolderUnusable, Library, ModelFolder
+from engine.intake.prompt import check_form, tokenize_prompt
 from engine.intake.refusal import invalid
 from engine.intake.sampling_check import check_limits, check_sampling
 from engine.intake.template import TemplateRefused
@@ -45,6 +41,7 @@ class Door:
         folder = self.open_folder(spec)
         check_limits(generate)
         check_sampling(generate.sampling, vocabulary_size=folder.vocabulary_size)
+        check_form(generate)
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
         param = "prompt" if generate.messages is None else "messages"
         try:
@@ -75,12 +72,8 @@ class Door:
     def _tokenize(
         self, generate: wire.Generate, folder: ModelFolder, max_tokens: int
     ) -> tuple[tuple[int, ...], bool]:
-        if (generate.messages is None) == (generate.prompt is None):
-            raise invalid("messages", "Exactly one of messages and prompt must be given.")
-        if generate.prompt is not None:
-            if not check_text("prompt", generate.prompt):
-                raise invalid("prompt", "prompt must not be empty.")
-            return folder.encoder.encode_prompt(generate.prompt, max_tokens=max_tokens), False
+        if generate.messages is None:
+            return tokenize_prompt(generate, folder, max_tokens), False
         rendered, marker = self._render(generate, folder)
         token_ids = folder.encoder.encode_rendered(rendered, marker=marker, max_tokens=max_tokens)
         return token_ids, rendered.rstrip().endswith(_REASONING_STARTS)

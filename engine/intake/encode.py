@@ -13,6 +13,7 @@ from typing import Any
 
 import tokenizers
 
+from engine.intake.fill_in_middle import Layout
 from engine.intake.messages import Arguments, Message
 
 FOREIGN_ROLES = frozenset({"user", "tool"})
@@ -89,6 +90,28 @@ class Encoder:
     def encode_prompt(self, prompt: str, *, max_tokens: int) -> tuple[int, ...]:
         """A raw prompt: what spells a token is that token, as for fill-in-the-middle."""
         return self._encode([prompt], max_tokens=max_tokens, add_special_tokens=True)
+
+    def encode_fill_in_middle(
+        self, layout: Layout, *, prefix: str, suffix: str, max_tokens: int
+    ) -> tuple[int, ...]:
+        """Both texts are text, whatever they spell; only the layout's own tokens control."""
+        marker = _unused_character([prefix, suffix])
+        if self._is_normalizing:
+            prefix, suffix = self._revealed(prefix), self._revealed(suffix)
+        broken = _breaker(self._present([prefix, suffix]), marker)
+        # What the tokenizer puts before every text: a beginning, or nothing.
+        token_ids = tuple(self._tokenizer.encode("").ids[:1])
+        for control, text in layout.pieces(broken(prefix), broken(suffix)):
+            pieces = [piece for piece in text.split(marker) if piece]
+            token_ids += (self.token_id(control) or 0,)
+            token_ids += self._encode(pieces, max_tokens=max_tokens, add_special_tokens=False)
+        if len(token_ids) > max_tokens:
+            raise TooManyTokens(len(token_ids))
+        return token_ids
+
+    def token_id(self, spelling: str) -> int | None:
+        token_id: int | None = self._tokenizer.token_to_id(spelling)
+        return token_id
 
     def _encode(
         self, pieces: list[str], *, max_tokens: int, add_special_tokens: bool

@@ -10,7 +10,9 @@ from engine.wire.parts import CacheTier, ModelSpec, Priority, Sampling
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:
-    """Answer a conversation (`messages`) or continue a text (`prompt`); exactly one is set.
+    """Answer a conversation (`messages`) or continue a text (`prompt`, `prompt_token_ids`);
+    exactly one of the three is set. With `suffix`, the answer is what belongs between prompt and
+    suffix.
 
     Messages are OpenAI chat messages: role, content, and where used tool_calls, tool_call_id,
     name, reasoning_content. `submitted_at` is Unix time.
@@ -28,6 +30,8 @@ class Generate:
     sampling: Sampling
     messages: tuple[dict[str, Any], ...] | None = None
     prompt: str | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+    suffix: str | None = None
     tools: tuple[dict[str, Any], ...] = ()
     # What the chat template understands beyond messages and tools, e.g. enable_thinking.
     template_options: dict[str, Any] = dataclasses.field(default_factory=dict)
