@@ -1,6 +1,7 @@
 """Which rows compute what in the next step. Pure: it sees numbers, never tensors, clocks or queues.
 
     waiting --admit--> prefilling --last slice--> (ready) --join--> decoding --finish--> gone
+       ^---------- preempt ----------'-------------------------------'
 
 Invariants (tests/engine/core/test_simulation.py holds them):
 - a row's tokens are computed once, in order, and the last known one by the batch call;
@@ -11,7 +12,7 @@ Invariants (tests/engine/core/test_simulation.py holds them):
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from engine.core.bisection import Bisection
 from engine.core.cost import CostModel
@@ -62,6 +63,18 @@ class Scheduler:
             return
         self._take_row(sequence)
 
+    @property
+    def rows(self) -> list[Sequence]:
+        """Those that can be preempted: they hold memory and have something left to compute."""
+        return [*self._prefilling, *(one for one in self._batch if one.may_draw)]
+
+    def preempt(self, sequence: Sequence) -> None:
+        """Take away the row of one of `rows`: its request waits in front and goes on from its
+        tokens. The row leaves in the next step."""
+        self._take_row(sequence)
+        sequence.forget_computed()
+        self._waiting.insert(0, sequence)
+
     def schedule(self, *, now: float, others_decode: bool = False) -> Step:
         """The next step. `others_decode`: rows of another model would wait for a slice as well."""
         prompts = [one for one in self._prefilling if one.slice_tokens_left > 0]
@@ -104,16 +117,17 @@ class Scheduler:
         self._gone, self._in_flight = [], []
         return next((one for one in rows if one.request_id == culprit), None)
 
-    def admit(self) -> list[Sequence]:
+    def admit(self, may_admit: Callable[[Sequence], bool] = lambda _: True) -> list[Sequence]:
         """Give waiting requests their rows, as many as there are; before each schedule().
 
-        The caller may fill a new row from a cache: then it sets `computed_tokens`.
+        One that `may_admit` refuses stands in nobody's way. The caller may fill a new row from a
+        cache: then it sets `computed_tokens`.
         """
         admitted = []
         for sequence in list(self._waiting):
             if len(self._live) >= self.pace.max_rows:
                 break
-            if self._bisection.may_run(sequence.request_id):
+            if self._bisection.may_run(sequence.request_id) and may_admit(sequence):
                 self._waiting.remove(sequence)
                 sequence.status = Status.PREFILLING
                 sequence.row_id = next(self._row_ids)

@@ -224,3 +224,37 @@ def test_settings_change_while_running() -> None:
     assert (pace.max_rows, pace.stall_seconds) == (4, 0.1)
     assert pace.decode_share < 1  # prompts must always get on
     assert Pace.of(spec, may_batch=False).max_rows == 1
+
+
+def test_a_preempted_row_leaves_in_the_next_step() -> None:
+    bench = Bench()
+    rows = [bench.add(f"r{n}", prompt_tokens=40, max_tokens=30) for n in range(3)]
+    for _ in range(12):
+        bench.turn()
+    row_id = rows[1].row_id
+    bench.scheduler.preempt(rows[1])
+    assert bench.scheduler.schedule(now=bench.clock.now).leaves == (row_id,)
+
+
+def test_preempted_rows_end_with_the_tokens_of_an_undisturbed_run() -> None:
+    disturbed, alone = Bench(), Bench()
+    for bench in (disturbed, alone):
+        for number in range(4):
+            bench.add(f"r{number}", prompt_tokens=30 + 90 * number, max_tokens=25)
+    alone.run()
+    for number in range(2_000):
+        if disturbed.scheduler.is_idle:
+            break
+        disturbed.turn()
+        if number % 7 == 3 and (rows := disturbed.scheduler.rows):
+            disturbed.scheduler.preempt(rows[number % len(rows)])
+    tokens = [[one.token_ids for one in bench.sequences.values()] for bench in (disturbed, alone)]
+    assert disturbed.scheduler.is_idle and tokens[0] == tokens[1]
+
+
+def test_a_request_that_may_not_be_admitted_stands_in_nobodys_way() -> None:
+    bench = Bench()
+    large = bench.add("large", prompt_tokens=400)
+    small = bench.add("small", prompt_tokens=4)
+    assert bench.scheduler.admit(lambda one: one.num_prompt_tokens < 100) == [small]
+    assert bench.scheduler.admit() == [large]
