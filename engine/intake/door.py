@@ -123,6 +123,8 @@ def _work(
         max_tokens=min(generate.max_tokens or max_tokens, max_tokens),
         stop=generate.stop,
         tools=generate.tools,
+        tool_choice=generate.tool_choice,
+        grammar=generate.grammar,
         starts_in_reasoning=starts_in_reasoning,
         deadline_at=None if deadline is None else generate.submitted_at + deadline,
     )

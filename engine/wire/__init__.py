@@ -5,7 +5,8 @@ hosting/engine_client do.
 
 Laws (tests/engine/test_wire_laws.py holds them against random histories):
 1. Every request is answered by
-   (Refused | Accepted (Queued|Loading|Started|Prefilled|Delta|Resumed)* (Finished | Failed)).
+   (Refused
+    | Accepted (Queued|Loading|Started|Prefilled|Delta|Paused|Resumed)* (Finished | Failed)).
    Never silence. One cancelled before intake saw it is answered by Finished(cancelled) alone.
 2. `seq` counts 0, 1, 2 ... without gaps, whoever emits. The Delta texts joined are the answer,
    the token ids joined are the tokens.
@@ -40,6 +41,7 @@ from engine.wire.events import (
     Failed,
     Finished,
     Loading,
+    Paused,
     Prefilled,
     Queued,
     Refused,
@@ -52,14 +54,19 @@ from engine.wire.parts import (
     Channel,
     Code,
     FinishReason,
+    Grammar,
+    GrammarKind,
+    Level,
     ModelSpec,
     PositionLogprobs,
     PrefixUse,
     Priority,
+    RowNeeds,
     Sampling,
     Timings,
     TokenLogprob,
     ToolCallPart,
+    ToolChoice,
     Usage,
 )
 from engine.wire.scripts import script_text
@@ -67,8 +74,11 @@ from engine.wire.status import (
     CacheStatus,
     DiskTierStatus,
     EngineStatus,
+    MemoryMark,
+    MemoryStatus,
     MemoryTierStatus,
     ModelCacheStatus,
+    ModelMemory,
     ModelStatus,
     RowStatus,
 )
@@ -94,14 +104,21 @@ __all__ = [
     "Finished",
     "ForgetTenant",
     "Generate",
+    "Grammar",
+    "GrammarKind",
     "Keys",
+    "Level",
     "LoadModel",
     "Loading",
+    "MemoryMark",
+    "MemoryStatus",
     "MemoryTierStatus",
     "ModelCacheStatus",
+    "ModelMemory",
     "ModelSpec",
     "ModelStatus",
     "Notice",
+    "Paused",
     "PositionLogprobs",
     "Prefilled",
     "PrefixUse",
@@ -109,12 +126,14 @@ __all__ = [
     "Queued",
     "Refused",
     "Resumed",
+    "RowNeeds",
     "RowStatus",
     "Sampling",
     "Started",
     "Timings",
     "TokenLogprob",
     "ToolCallPart",
+    "ToolChoice",
     "UnloadModel",
     "Unpublish",
     "Usage",

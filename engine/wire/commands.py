@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from engine.wire.parts import CacheTier, ModelSpec, Priority, Sampling
+from engine.wire.parts import CacheTier, Grammar, ModelSpec, Priority, Sampling, ToolChoice
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,8 @@ class Generate:
     prompt_token_ids: tuple[int, ...] | None = None
     suffix: str | None = None
     tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: ToolChoice = dataclasses.field(default_factory=ToolChoice)
+    grammar: Grammar | None = None
     # What the chat template understands beyond messages and tools, e.g. enable_thinking.
     template_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_tokens: int | None = None  # None: up to the context limit
@@ -61,6 +63,8 @@ class Work:
     max_tokens: int
     stop: tuple[str, ...] = ()
     tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: ToolChoice = dataclasses.field(default_factory=ToolChoice)
+    grammar: Grammar | None = None
     starts_in_reasoning: bool = False  # the template has already opened the thinking
     deadline_at: float | None = None
     boundaries: tuple[int, ...] = ()
@@ -107,9 +111,13 @@ class Unpublish:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
-    """All models that may be served, with their settings. Replaces what was configured before."""
+    """All models that may be served, with their settings. Replaces what was configured before.
+
+    `memory_limits`: bytes by engine name; an engine without one keeps the limit it started with.
+    """
 
     models: tuple[ModelSpec, ...]
+    memory_limits: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
 Command = (

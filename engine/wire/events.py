@@ -72,8 +72,13 @@ class Delta:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Paused:
+    """The row gave its memory to older ones. `Resumed` follows when there is enough again."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """Another engine goes on after `at_tokens` delivered tokens."""
+    """It goes on after `at_tokens` delivered tokens: in another engine, or after a pause."""
 
     at_tokens: int
 
@@ -102,6 +107,7 @@ Event = (
     | Started
     | Prefilled
     | Delta
+    | Paused
     | Resumed
     | Finished
     | Failed

@@ -40,6 +40,14 @@ class Code(StrEnum):
     ENGINE_ERROR = "engine_error"
 
 
+class Level(StrEnum):
+    """The memory guard's verdict. TIGHT: nothing more is taken in. CRITICAL: rows give way."""
+
+    CALM = "calm"
+    TIGHT = "tight"
+    CRITICAL = "critical"
+
+
 class CacheTier(StrEnum):
     MEMORY = "memory"
     DISK = "disk"
@@ -59,6 +67,36 @@ class Sampling:
     repetition_penalty: float = 1.0
     logit_bias: tuple[tuple[int, float], ...] = ()  # (token id, added to its logit)
     top_logprobs: int | None = None  # None: no logprobs; n: of the drawn token and the n likeliest
+
+
+class GrammarKind(StrEnum):
+    JSON_OBJECT = "json_object"
+    JSON_SCHEMA = "json_schema"
+    REGEX = "regex"
+    LARK = "lark"
+    GBNF = "gbnf"
+    CHOICE = "choice"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Grammar:
+    """What the answer must look like. `source`: a schema or a list of choices as JSON, a regular
+    expression, or a grammar; empty for any JSON object. `param`: the request's field it stood in.
+    """
+
+    kind: GrammarKind
+    param: str
+    source: str = ""
+    is_strict: bool = True  # False: what a schema says beyond what can be enforced is left out
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChoice:
+    """Whether tools must be called (`name`: this one), and whether several at once may be."""
+
+    is_required: bool = False
+    name: str | None = None
+    is_parallel: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,3 +173,30 @@ class Timings:
     prefill_seconds: float = 0.0
     ttft_seconds: float | None = None
     decode_seconds: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RowNeeds:
+    """Memory that one row of a model needs by its length, alone and in the smallest slices.
+
+    `windows`: (tokens, bytes each) of layers that keep only so many tokens.
+    """
+
+    fixed_bytes: int
+    token_bytes: int
+    windows: tuple[tuple[int, int], ...] = ()
+
+    def bytes_for(self, num_tokens: int) -> int:
+        windowed = sum(min(num_tokens, most) * each for most, each in self.windows)
+        return self.fixed_bytes + num_tokens * self.token_bytes + windowed
+
+    def most_tokens(self, room_bytes: int, *, at_most: int) -> int:
+        """The longest row that fits into `room_bytes`; 0 if none does."""
+        fewest, most = 0, at_most
+        while fewest < most:
+            middle = (fewest + most + 1) // 2
+            if self.bytes_for(middle) <= room_bytes:
+                fewest = middle
+            else:
+                most = middle - 1
+        return fewest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from engine.wire.parts import PrefixUse
+from engine.wire.parts import Level, PrefixUse, RowNeeds
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +109,61 @@ class CacheStatus:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryMark:
+    """Something that changed the memory. `kind`: load | unload | preempt | refusal | limit."""
+
+    kind: str
+    at: float
+    model: str = ""
+    num_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelMemory:
+    """What a registered model needs, loaded or not, and what its rows may have at most.
+
+    `room_bytes`: the limit less its weights and those of other pinned models; what the row of a
+    request must fit into, alone, to be ever served. `needs` is None where nothing is known.
+    """
+
+    name: str
+    weight_bytes: int
+    room_bytes: int
+    needs: RowNeeds | None = None
+    is_loaded: bool = False
+    is_pinned: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryStatus:
+    """The guard's readings. `used_bytes` = weights + rows + memory tier + pool, and the rest of
+    what is computed with; what counts against `limit_bytes`.
+
+    TIGHT begins at `tight_bytes`, CRITICAL at `critical_bytes`. `num_*` count from the engine's
+    start; `marks` are the last ones, oldest first.
+    """
+
+    limit_bytes: int
+    level: Level = Level.CALM
+    is_limit_explicit: bool = False
+    tight_bytes: int = 0
+    critical_bytes: int = 0
+    used_bytes: int = 0
+    weight_bytes: int = 0
+    row_bytes: int = 0
+    tier_bytes: int = 0
+    pool_bytes: int = 0
+    process_bytes: int = 0
+    num_loads: int = 0
+    num_unloads: int = 0
+    num_preempted: int = 0
+    num_refused: int = 0
+    num_failed: int = 0
+    marks: tuple[MemoryMark, ...] = ()
+    models: tuple[ModelMemory, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStatus:
     """An engine's heartbeat, once a second. Times are Unix times.
 
@@ -131,3 +186,4 @@ class EngineStatus:
     models: tuple[ModelStatus, ...] = ()
     rows: tuple[RowStatus, ...] = ()
     cache: CacheStatus | None = None
+    memory: MemoryStatus | None = None
