@@ -62,6 +62,7 @@ _NAVIGATION = [
             _list("People", "person", "accounts.user", "Who may sign in, and what they may do."),
             _list("Groups", "group", "auth.group", "Permissions that several people share."),
             _list("API keys", "key", "accounts.apikey", "Whose they are, last used; revoke."),
+            _list("Audit", "policy", "accounts.auditrecord", "Who changed what, from where, when."),
         ],
     },
     {

@@ -1,5 +1,5 @@
-"""People, groups, keys and usage in the administration."""
+"""People, groups, keys, usage and the audit record in the administration."""
 
-from accounts.admin import api_keys, people, usage
+from accounts.admin import api_keys, audit, people, usage
 
-__all__ = ["api_keys", "people", "usage"]
+__all__ = ["api_keys", "audit", "people", "usage"]

@@ -1,0 +1,27 @@
+"""People, their API keys, the ledger of what they used, and the audit record.
+
+Rows only: keys.py makes and checks keys, ledger.py writes usage, audit.py adds to the record,
+first_admin.py opens the installation. Nothing here knows of conversations or the engine.
+"""
+
+from accounts.models.api_keys import ApiKey, ApiKeyQuerySet
+from accounts.models.audit import AppendOnly, AuditHead, AuditRecord
+from accounts.models.people import LowercaseEmailField, User, UserManager
+from accounts.models.sign_in import SetupToken, SignInAttempt
+from accounts.models.usage import HourlyUsage, TokenCounts, UsageRecord
+
+__all__ = [
+    "ApiKey",
+    "ApiKeyQuerySet",
+    "AppendOnly",
+    "AuditHead",
+    "AuditRecord",
+    "HourlyUsage",
+    "LowercaseEmailField",
+    "SetupToken",
+    "SignInAttempt",
+    "TokenCounts",
+    "UsageRecord",
+    "User",
+    "UserManager",
+]

@@ -1,0 +1,78 @@
+"""People. Groups and permissions are Django's."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.auth.models import PermissionsMixin
+from django.db import models
+from django.utils import timezone
+
+
+class LowercaseEmailField(models.EmailField):  # type: ignore[type-arg]
+    """Stores and looks up in lower case, so that `unique` means unique whatever the case typed."""
+
+    def to_python(self, value: Any) -> Any:
+        value = super().to_python(value)
+        return value.lower() if isinstance(value, str) else value
+
+    def get_prep_value(self, value: Any) -> Any:
+        return self.to_python(super().get_prep_value(value))
+
+
+class UserManager(BaseUserManager["User"]):
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> User:
+        """A person who signs in with `password`; with None, one who cannot until it is set."""
+        if not email:
+            raise ValueError("A person needs an e-mail address.")
+        user = self.model(email=email.lower(), **fields)
+        user.set_password(password)
+        user.save(using=self._db)
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
+        return self.create_user(email, password, **fields, is_staff=True, is_superuser=True)
+
+    def administrators(self) -> models.QuerySet[User]:
+        return self.filter(is_superuser=True, is_active=True)
+
+
+class User(AbstractBaseUser, PermissionsMixin):
+    """A person. Signs in by e-mail; groups and permissions are Django's."""
+
+    email = LowercaseEmailField(
+        "e-mail",
+        unique=True,
+        error_messages={"unique": "Somebody already uses this e-mail address."},
+    )
+    name = models.CharField(max_length=150, blank=True)
+    is_active = models.BooleanField(
+        "active",
+        default=True,
+        help_text="Off: cannot sign in, and none of this person's keys work.",
+    )
+    is_staff = models.BooleanField(
+        "administration", default=False, help_text="May open the administration pages."
+    )
+    date_joined = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects: ClassVar[UserManager] = UserManager()
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS = ["name"]
+
+    class Meta:
+        ordering = ["email"]
+        verbose_name = "person"
+        verbose_name_plural = "people"
+
+    def __str__(self) -> str:
+        return self.name or self.email
+
+    def get_full_name(self) -> str:
+        return str(self)
+
+    def get_short_name(self) -> str:
+        return self.name.split(" ")[0] or self.email.split("@")[0]

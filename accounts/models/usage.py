@@ -1,0 +1,87 @@
+"""The ledger of what people used, and its sums. A generation is an id only."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils import timezone
+
+from accounts.models.api_keys import ApiKey
+from accounts.models.people import User
+
+
+class TokenCounts(models.Model):
+    """The ledger's token columns. Reasoning is part of completion, cached is part of prompt."""
+
+    prompt_tokens = models.BigIntegerField(default=0)
+    cached_tokens = models.BigIntegerField(default=0)
+    completion_tokens = models.BigIntegerField(default=0)
+    reasoning_tokens = models.BigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class UsageRecord(TokenCounts):
+    """One line of the ledger: one ended generation. Written once, outlives its person and key."""
+
+    class End(models.TextChoices):
+        STOP = "stop"
+        LENGTH = "length"
+        TOOL_CALLS = "tool_calls", "tool calls"
+        CANCELLED = "cancelled"
+        FAILED = "failed"
+        REFUSED = "refused"
+
+    generation_id = models.UUIDField(unique=True)
+    user = models.ForeignKey(User, models.SET_NULL, null=True, verbose_name="person")
+    api_key = models.ForeignKey(ApiKey, models.SET_NULL, null=True, verbose_name="API key")
+    client = models.CharField(max_length=100, blank=True)
+    model_name = models.CharField("model", max_length=200)
+    queued_seconds = models.FloatField("queued", default=0)
+    ttft_seconds = models.FloatField("first token", null=True)
+    duration_seconds = models.FloatField("duration", default=0)
+    end = models.CharField(max_length=16, choices=End)
+    error_code = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        indexes = [
+            models.Index(fields=["-created_at", "-id"], name="usage_newest"),
+            models.Index(fields=["user", "-created_at"], name="usage_of_person"),
+            models.Index(fields=["api_key", "-created_at"], name="usage_of_key"),
+            models.Index(fields=["model_name", "-created_at"], name="usage_of_model"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model_name} {self.generation_id}"
+
+
+class HourlyUsage(TokenCounts):
+    """The ledger summed by hour, person, key and model.
+
+    `payer` names person and key by their ids ("7:12", "7:-" for the chat page). Unlike the foreign
+    keys it is never null, so it carries the uniqueness, and it stays when the person is deleted.
+    """
+
+    hour = models.DateTimeField()
+    payer = models.CharField(max_length=48, editable=False)
+    user = models.ForeignKey(User, models.SET_NULL, null=True, verbose_name="person")
+    api_key = models.ForeignKey(ApiKey, models.SET_NULL, null=True, verbose_name="API key")
+    model_name = models.CharField("model", max_length=200)
+    requests = models.BigIntegerField(default=0)
+    errors = models.BigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["-hour", "-id"]
+        verbose_name = "hourly usage"
+        verbose_name_plural = "hourly usage"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["hour", "payer", "model_name"], name="hourly_usage_once"
+            )
+        ]
+        indexes = [models.Index(fields=["user", "-hour"], name="hourly_usage_of_person")]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H:00} {self.payer} {self.model_name}"
