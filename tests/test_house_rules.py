@@ -31,8 +31,8 @@ BROAD_EXCEPTS: dict[str, int] = {
     "engine/transport/transport.py": 1,  # end of a thread: handed to the model thread
     "hosting/actions/hints.py": 1,  # a lossy message: the layer raises whatever it raises
     "hosting/actions/model_fetch.py": 1,  # end of a task: told in the model's row
-    "hosting/api/chat_completions.py": 1,  # end of a stream: told in its last line
     "hosting/api/following.py": 1,  # end of a task: handed to whoever reads on
+    "hosting/api/run.py": 1,  # end of a stream: told in its last line
     "hosting/engine_client/reader.py": 1,  # end of a task: its followers are told
     "hosting/management/commands/consume_ledger.py": 1,  # one entry: it comes again
     "hosting/sockets.py": 1,  # end of a task: told to the page

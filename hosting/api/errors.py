@@ -1,10 +1,14 @@
-"""Every way in which the API says no: OpenAI's error body, a true status, honest headers."""
+"""Every way in which the API says no: a true status, honest headers, a body in the dialect asked.
+
+OpenAI's form is here, as most addresses speak it; another dialect's is in its own file.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
 import math
+from collections.abc import Callable
 from typing import Any
 
 from django.db import OperationalError
@@ -34,14 +38,17 @@ class ApiError(exceptions.APIException):
         *,
         type: str = _INVALID,
         param: str | None = None,
+        numbers: dict[str, float] | None = None,
         retry_seconds: float | None = None,
         is_final: bool = False,
     ) -> None:
         super().__init__(message)
         self.status_code = status
-        self.error_body = {
-            "error": {"message": message, "type": type, "param": param, "code": code}
-        }
+        self.code = code
+        self.message = message
+        self.type = type
+        self.param = param
+        self.numbers = numbers or {}
         self.headers: dict[str, str] = {}
         if retry_seconds is not None:
             self.headers["Retry-After"] = str(max(1, math.ceil(retry_seconds)))
@@ -50,7 +57,28 @@ class ApiError(exceptions.APIException):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
+class ErrorAnswer:
+    """An error as one dialect puts it."""
+
+    status: int
+    body: dict[str, Any]
+
+
+ErrorForm = Callable[[ApiError], ErrorAnswer]
+
+
+def openai_form(error: ApiError) -> ErrorAnswer:
+    body = {
+        "message": error.message,
+        "type": error.type,
+        "param": error.param,
+        "code": error.code,
+    }
+    return ErrorAnswer(status=error.status_code, body={"error": body})
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
     """How one code of the wire looks over HTTP."""
 
     status: int
@@ -61,40 +89,41 @@ class _Answer:
     is_final: bool = False
 
 
-_ANSWERS = {
-    wire.Code.INVALID_VALUE: _Answer(status=400),
-    wire.Code.CONTEXT_LENGTH_EXCEEDED: _Answer(status=400, param="messages"),
-    wire.Code.MODEL_NOT_FOUND: _Answer(status=404, param="model"),
-    wire.Code.MODEL_LOAD_FAILED: _Answer(status=503, type=_SERVER, retry_seconds=RETRY_SECONDS),
-    wire.Code.DOES_NOT_FIT: _Answer(status=503, type=_SERVER, is_final=True),
-    wire.Code.QUEUE_FULL: _Answer(
+_KINDS = {
+    wire.Code.INVALID_VALUE: _Kind(status=400),
+    wire.Code.CONTEXT_LENGTH_EXCEEDED: _Kind(status=400, param="messages"),
+    wire.Code.MODEL_NOT_FOUND: _Kind(status=404, param="model"),
+    wire.Code.MODEL_LOAD_FAILED: _Kind(status=503, type=_SERVER, retry_seconds=RETRY_SECONDS),
+    wire.Code.DOES_NOT_FIT: _Kind(status=503, type=_SERVER, is_final=True),
+    wire.Code.QUEUE_FULL: _Kind(
         status=503,
         type="service_unavailable_error",
         code="server_is_overloaded",
         retry_seconds=RETRY_SECONDS,
     ),
-    wire.Code.TENANT_QUEUE_FULL: _Answer(
+    wire.Code.TENANT_QUEUE_FULL: _Kind(
         status=429, type="requests", code="rate_limit_exceeded", retry_seconds=5
     ),
-    wire.Code.DEADLINE_EXCEEDED: _Answer(status=503, type=_SERVER, retry_seconds=RETRY_SECONDS),
-    wire.Code.POISON: _Answer(status=500, type=_SERVER, is_final=True),
-    wire.Code.ENGINE_ERROR: _Answer(status=500, type=_SERVER),
+    wire.Code.DEADLINE_EXCEEDED: _Kind(status=503, type=_SERVER, retry_seconds=RETRY_SECONDS),
+    wire.Code.POISON: _Kind(status=500, type=_SERVER, is_final=True),
+    wire.Code.ENGINE_ERROR: _Kind(status=500, type=_SERVER),
 }
 
 
 def of_event(event: wire.Refused | wire.Failed) -> ApiError:
-    answer = _ANSWERS[event.code]
+    kind = _KINDS[event.code]
     message = event.detail
-    if answer.status == 429:
-        message += f" Please try again in {answer.retry_seconds}.0s."  # Codex reads this
+    if kind.status == 429:
+        message += f" Please try again in {kind.retry_seconds}.0s."  # Codex reads this
     return ApiError(
-        answer.status,
-        answer.code or event.code,
+        kind.status,
+        kind.code or event.code,
         message,
-        type=answer.type,
-        param=answer.param or (event.param if isinstance(event, wire.Refused) else None),
-        retry_seconds=answer.retry_seconds,
-        is_final=answer.is_final,
+        type=kind.type,
+        param=kind.param or (event.param if isinstance(event, wire.Refused) else None),
+        numbers=event.numbers if isinstance(event, wire.Refused) else None,
+        retry_seconds=kind.retry_seconds,
+        is_final=kind.is_final,
     )
 
 
@@ -128,11 +157,13 @@ def internal() -> ApiError:
 
 
 def handle_exception(exception: Exception, context: dict[str, Any]) -> Response:
-    """DRF's exception handler: whatever happens, the answer is JSON of one form."""
+    """DRF's exception handler: whatever happens, the answer is JSON in the view's dialect."""
     error = _as_api_error(exception)
     if error.status_code == 500 or isinstance(exception, OperationalError):
         logger.error("unhandled error in %s", type(context["view"]).__name__, exc_info=exception)
-    response = Response(error.error_body, status=error.status_code, headers=error.headers)
+    form: ErrorForm = getattr(context["view"], "error_form", openai_form)
+    answer = form(error)
+    response = Response(answer.body, status=answer.status, headers=error.headers)
     challenge = getattr(exception, "auth_header", None)
     if challenge:
         response["WWW-Authenticate"] = challenge

@@ -8,17 +8,16 @@ Queue places, loading and prefill are comments: data that no client must underst
 from __future__ import annotations
 
 import dataclasses
-import json
+from collections.abc import Sequence
 from typing import Any
 
 from engine import wire
 from hosting.actions.outcome import answer_of
-from hosting.api import errors
+from hosting.api import errors, sse
+from hosting.api.dialect import History
+from hosting.api.timings import timings_of
 
 DONE = "data: [DONE]\n\n"
-KEEP_ALIVE = ": keep-alive\n\n"
-
-_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,59 +27,60 @@ class Heading:
     id: str
     created: int
     model: str
-    num_choices: int = 1
     includes_usage: bool = False
     wants_logprobs: bool = False
 
 
-class ChatStream:
-    """Lines to send for each event. Owner: one request."""
+class ChatReply:
+    """A Reply (dialect.py)."""
 
     def __init__(self, heading: Heading) -> None:
         self._heading = heading
         self._finished: dict[int, wire.Finished] = {}
 
-    def opening(self) -> str:
-        return "".join(
-            self._chunk(choice, {"role": "assistant", "content": ""})
-            for choice in range(self._heading.num_choices)
-        )
-
     def lines(self, choice: int, event: wire.Event) -> str:
-        """Raises ApiError for an event that ends the stream early."""
         match event:
-            case wire.Queued():
-                return f": queued {event.position}\n\n"
-            case wire.Loading():
-                return f": loading {event.fraction:.0%}\n\n"
-            case wire.Prefilled():
-                return f": prefill {event.done_tokens}/{event.total_tokens}\n\n"
+            case wire.Accepted():
+                return self._chunk(choice, {"role": "assistant", "content": ""})
             case wire.Delta():
                 return self._delta(choice, event)
             case wire.Finished():
-                return self._finish(choice, event)
-            case wire.Failed() | wire.Refused():
-                raise errors.of_event(event)
-        return ""
+                self._finished[choice] = event
+                return self._chunk(choice, {}, finish_reason=event.reason)
+        told = sse.progress(event)
+        return sse.comment(told) if told else ""
+
+    def heartbeat(self) -> str:
+        return sse.comment("keep-alive")
 
     def closing(self) -> str:
         if not self._heading.includes_usage:
             return DONE
         finished = list(self._finished.values())
         usage = {"usage": usage_of(finished), "timings": timings_of(finished)}
-        return _line(self._envelope() | {"choices": []} | usage) + DONE
+        return sse.data(self._envelope() | {"choices": []} | usage) + DONE
+
+    def error(self, error: errors.ApiError) -> str:
+        return sse.data(errors.openai_form(error).body)
+
+    def whole(self, histories: Sequence[History]) -> dict[str, Any]:
+        finished = [history[-1] for history in histories]
+        return {
+            "id": self._heading.id,
+            "object": "chat.completion",
+            "created": self._heading.created,
+            "model": self._heading.model,
+            "choices": [
+                _choice(self._heading, index, history) for index, history in enumerate(histories)
+            ],
+            "usage": usage_of([event for event in finished if isinstance(event, wire.Finished)]),
+        }
 
     def _delta(self, choice: int, event: wire.Delta) -> str:
         logprobs = self._logprobs(event)
         if not (event.text or event.tool_call or logprobs):
             return ""
         return self._chunk(choice, _delta_fields(event), logprobs=logprobs)
-
-    def _finish(self, choice: int, event: wire.Finished) -> str:
-        if event.reason == wire.FinishReason.CANCELLED:
-            raise errors.cancelled()
-        self._finished[choice] = event
-        return self._chunk(choice, {}, finish_reason=event.reason)
 
     def _chunk(
         self,
@@ -97,7 +97,7 @@ class ChatStream:
             "finish_reason": finish_reason,
         }
         usage = {"usage": None} if self._heading.includes_usage else {}
-        return _line(self._envelope() | {"choices": [one]} | usage)
+        return sse.data(self._envelope() | {"choices": [one]} | usage)
 
     def _envelope(self) -> dict[str, Any]:
         return {
@@ -110,24 +110,7 @@ class ChatStream:
     def _logprobs(self, event: wire.Delta) -> dict[str, Any] | None:
         if not self._heading.wants_logprobs or event.channel != wire.Channel.CONTENT:
             return None
-        return {"content": list(map(_position, event.logprobs)), "refusal": None}
-
-
-def completion(heading: Heading, histories: list[list[wire.Event]]) -> dict[str, Any]:
-    """The answer in one piece, from the whole history of each choice."""
-    finished = [history[-1] for history in histories]
-    return {
-        "id": heading.id,
-        "object": "chat.completion",
-        "created": heading.created,
-        "model": heading.model,
-        "choices": [_choice(heading, index, history) for index, history in enumerate(histories)],
-        "usage": usage_of([event for event in finished if isinstance(event, wire.Finished)]),
-    }
-
-
-def error_line(error: errors.ApiError) -> str:
-    return _line(error.error_body)
+        return {"content": list(map(position_logprobs, event.logprobs)), "refusal": None}
 
 
 def usage_of(finished: list[wire.Finished]) -> dict[str, Any]:
@@ -146,18 +129,7 @@ def usage_of(finished: list[wire.Finished]) -> dict[str, Any]:
     }
 
 
-def timings_of(finished: list[wire.Finished]) -> dict[str, Any]:
-    """Seconds, of the choice that took longest."""
-    timings = [event.timings for event in finished]
-    first_tokens = [one.ttft_seconds for one in timings if one.ttft_seconds is not None]
-    return {
-        "queued_seconds": max((one.queued_seconds for one in timings), default=0.0),
-        "ttft_seconds": max(first_tokens, default=None),
-        "decode_seconds": max((one.decode_seconds for one in timings), default=0.0),
-    }
-
-
-def _choice(heading: Heading, index: int, history: list[wire.Event]) -> dict[str, Any]:
+def _choice(heading: Heading, index: int, history: History) -> dict[str, Any]:
     deltas = [event for event in history if isinstance(event, wire.Delta)]
     finished = history[-1]
     assert isinstance(finished, wire.Finished)
@@ -201,7 +173,7 @@ def _tool_call_fragment(part: wire.ToolCallPart, text: str) -> dict[str, Any]:
 
 def _all_logprobs(deltas: list[wire.Delta]) -> dict[str, Any]:
     positions = [
-        _position(position)
+        position_logprobs(position)
         for delta in deltas
         if delta.channel == wire.Channel.CONTENT
         for position in delta.logprobs
@@ -209,7 +181,7 @@ def _all_logprobs(deltas: list[wire.Delta]) -> dict[str, Any]:
     return {"content": positions, "refusal": None}
 
 
-def _position(position: wire.PositionLogprobs) -> dict[str, Any]:
+def position_logprobs(position: wire.PositionLogprobs) -> dict[str, Any]:
     return _token(position.token) | {"top_logprobs": [_token(one) for one in position.top]}
 
 
@@ -219,7 +191,3 @@ def _token(token: wire.TokenLogprob) -> dict[str, Any]:
         "logprob": token.logprob,
         "bytes": list(token.text.encode("utf-8")),
     }
-
-
-def _line(body: dict[str, Any]) -> str:
-    return f"data: {_to_json(body)}\n\n"

@@ -8,7 +8,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from rest_framework.permissions import AllowAny
 
 from hosting.api.chat_completions import ChatCompletions
-from hosting.api.errors import ApiError
+from hosting.api.errors import ApiError, openai_form
 from hosting.api.models import Models, OneModel
 
 _PUBLIC = {"authentication_classes": [], "permission_classes": [AllowAny]}
@@ -19,7 +19,7 @@ def unknown_address(http_request: HttpRequest) -> JsonResponse:
     error = ApiError(
         404, "unknown_url", f"Unknown request URL: {http_request.method} {http_request.path}."
     )
-    return JsonResponse(error.error_body, status=404)
+    return JsonResponse(openai_form(error).body, status=404)
 
 
 urlpatterns = [

@@ -182,7 +182,7 @@ async def test_places_in_the_queue_are_comments(api: AsyncClient, engine: Script
 async def test_a_silent_stream_gives_signs_of_life(
     api: AsyncClient, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hosting.api.chat_completions.HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr("hosting.api.run.HEARTBEAT_SECONDS", 0.05)
     engine.script = ()
     response = await ask(api, stream=True)
     parts = aiter(response.streaming_content)

@@ -266,7 +266,7 @@ async def test_a_failure_without_a_stream_has_a_status(
 async def test_without_an_engine_the_answer_is_503(
     api: KeyedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hosting.api.chat_completions.ADMISSION_SECONDS", 0.1)
+    monkeypatch.setattr("hosting.api.run.ADMISSION_SECONDS", 0.1)
     response = await ask(api)
     assert response.status_code == 503
     assert error_of(response)["code"] == "engine_unavailable"
@@ -277,7 +277,7 @@ async def test_without_an_engine_the_answer_is_503(
 async def test_without_redis_the_answer_is_503(
     api: KeyedClient, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hosting.api.chat_completions.ADMISSION_SECONDS", 0.1)
+    monkeypatch.setattr("hosting.api.run.ADMISSION_SECONDS", 0.1)
     settings.REDIS_URL = "unix:///nowhere/redis.sock"
     response = await ask(api)
     assert response.status_code == 503
@@ -287,7 +287,7 @@ async def test_without_redis_the_answer_is_503(
 async def test_a_silent_intake_is_503_and_the_row_is_closed(
     api: KeyedClient, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hosting.api.chat_completions.ADMISSION_SECONDS", 0.1)
+    monkeypatch.setattr("hosting.api.run.ADMISSION_SECONDS", 0.1)
     engine.is_silent = True
     response = await ask(api)
     row = await Generation.objects.aget()
@@ -315,7 +315,7 @@ async def test_an_error_of_our_own_is_json_without_details(
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("hosting.api.chat_completions.start_served", broken)
+    monkeypatch.setattr("hosting.api.run.start_served", broken)
     response = await ask(api)
     assert response.status_code == 500
     assert "secret" not in response.content.decode()

@@ -1,0 +1,180 @@
+"""One call from its acceptance to its end, in any dialect. What the client leaves is cancelled.
+
+Headers go out when intake has accepted; waiting afterwards is in the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
+
+from asgiref.sync import sync_to_async
+from django.http import StreamingHttpResponse
+from rest_framework.response import Response
+
+from engine import wire
+from hosting.actions.generations import Order
+from hosting.actions.own_thread import in_own_thread
+from hosting.actions.served import abandon_generations, cancel_generations, start_served
+from hosting.api import errors
+from hosting.api.dialect import Call, History
+from hosting.api.following import Following, Numbered
+from hosting.api.timings import timing_headers
+from hosting.engine_client import EngineUnavailable, StreamLost
+from hosting.models import Generation
+
+ADMISSION_SECONDS = 10.0
+HEARTBEAT_SECONDS = 10.0
+_ENGINE_POLL_SECONDS = 0.25
+_STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+logger = logging.getLogger(__name__)
+
+
+class Run:
+    """One accepted call: its generations and their events. Owner: the event loop."""
+
+    def __init__(self, call: Call, generations: list[Generation]) -> None:
+        self._generations = generations
+        self._reply = call.make_reply(generations)
+        self._started = time.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._following = Following([str(generation.pk) for generation in generations])
+        self._backlog: list[Numbered] = []
+
+    @classmethod
+    async def start(cls, call: Call) -> Run:
+        """Rows, submission, acceptance. Raises ApiError."""
+        run = cls(call, await _start_when_an_engine_lives(call.orders))
+        async with AsyncExitStack() as unless_accepted:
+            unless_accepted.push_async_callback(run._leave)
+            await run._admission()
+            unless_accepted.pop_all()
+        return run
+
+    async def whole(self) -> Response:
+        """The answer in one piece, after the end of every choice. Raises ApiError."""
+        histories: list[History] = [[] for _ in self._generations]
+        try:
+            async for numbered in self._events():
+                if numbered is not None:
+                    choice, event = numbered
+                    histories[choice].append(event)
+        finally:
+            await self._leave()
+        return Response(self._reply.whole(histories), headers=self._headers(histories))
+
+    def stream(self) -> EventStream:
+        return EventStream(self._lines(), on_close=self._end_soon)
+
+    async def _lines(self) -> AsyncIterator[str]:
+        reply, heard_at = self._reply, time.monotonic()
+        try:
+            async for numbered in self._events():
+                lines = reply.lines(*numbered) if numbered else ""
+                # Events that say nothing in this dialect are no sign of life
+                if not lines and time.monotonic() - heard_at >= HEARTBEAT_SECONDS:
+                    lines = reply.heartbeat()
+                if lines:
+                    yield lines
+                    heard_at = time.monotonic()
+            yield reply.closing()
+        except errors.ApiError as error:
+            yield reply.error(error)
+        except (EngineUnavailable, StreamLost):
+            yield reply.error(errors.engine_unavailable())
+        except Exception:
+            logger.exception("stream ended", extra={"request_id": self._generations[0].pk})
+            yield reply.error(errors.internal())
+        finally:
+            await self._following.close()
+
+    def _end_soon(self) -> None:
+        """Called once when the response is closed, from any thread, however it ended."""
+        self._loop.call_soon_threadsafe(self._following.leave)
+        if not self._following.is_over:
+            cancel_generations(self._generations)
+
+    async def _events(self) -> AsyncIterator[Numbered | None]:
+        """All events; None after a silence. Raises ApiError for a bad end."""
+        for numbered in self._backlog:
+            yield numbered
+        while not self._following.is_over:
+            next_one = await self._following.next(within_seconds=HEARTBEAT_SECONDS)
+            if next_one is not None:
+                _check_goes_on(next_one[1])
+            yield next_one
+
+    async def _admission(self) -> None:
+        """Wait for the first event of every choice. Raises ApiError when one is no Accepted."""
+        until = time.monotonic() + ADMISSION_SECONDS
+        unanswered = set(range(len(self._generations)))
+        while unanswered:
+            try:
+                numbered = await self._following.next(within_seconds=until - time.monotonic())
+            except (EngineUnavailable, StreamLost):
+                numbered = None
+            if numbered is None:
+                await sync_to_async(abandon_generations)(self._generations)
+                raise errors.engine_unavailable()
+            _check_goes_on(numbered[1])
+            unanswered.discard(numbered[0])
+            self._backlog.append(numbered)
+
+    async def _leave(self) -> None:
+        """Stop reading, and cancel what has not ended."""
+        await self._following.close()
+        if not self._following.is_over:
+            await asyncio.shield(in_own_thread(cancel_generations)(self._generations))
+
+    def _headers(self, histories: list[History]) -> dict[str, str]:
+        finished = [one[-1] for one in histories if isinstance(one[-1], wire.Finished)]
+        return timing_headers(finished, total_seconds=time.monotonic() - self._started)
+
+
+class EventStream(StreamingHttpResponse):
+    """`on_close` runs also when the client left before the first line was asked for."""
+
+    def __init__(self, lines: AsyncIterator[str], *, on_close: Callable[[], None]) -> None:
+        super().__init__(
+            lines, content_type="text/event-stream; charset=utf-8", headers=_STREAM_HEADERS
+        )
+        self._on_close: Callable[[], None] | None = on_close
+
+    def close(self) -> None:
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
+        super().close()
+
+
+async def _start_when_an_engine_lives(orders: Sequence[Order]) -> list[Generation]:
+    """An engine that died is back within seconds, so it is worth a wait. Raises ApiError."""
+    until = time.monotonic() + ADMISSION_SECONDS
+    while True:
+        try:
+            return await _start(orders)
+        except EngineUnavailable:
+            if time.monotonic() > until:
+                raise errors.engine_unavailable() from None
+        await asyncio.sleep(_ENGINE_POLL_SECONDS)
+
+
+async def _start(orders: Sequence[Order]) -> list[Generation]:
+    """A client that leaves in this moment leaves nothing behind."""
+    starting = asyncio.ensure_future(sync_to_async(start_served)(orders))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await in_own_thread(cancel_generations)(await starting)
+        raise
+
+
+def _check_goes_on(event: wire.Event) -> None:
+    if isinstance(event, (wire.Refused, wire.Failed)):
+        raise errors.of_event(event)
+    if isinstance(event, wire.Finished) and event.reason == wire.FinishReason.CANCELLED:
+        raise errors.cancelled()

@@ -1,0 +1,35 @@
+"""Lines of an event stream: data, named events, comments. What is in them it does not know."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from engine import wire
+
+_to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def data(body: dict[str, Any]) -> str:
+    return f"data: {_to_json(body)}\n\n"
+
+
+def named(body: dict[str, Any]) -> str:
+    """An event that is named as its `type` says."""
+    return f"event: {body['type']}\n{data(body)}"
+
+
+def comment(text: str) -> str:
+    return f": {text}\n\n"
+
+
+def progress(event: wire.Event) -> str | None:
+    """How far a waiting request is, in words; None for an event that tells nothing of that."""
+    match event:
+        case wire.Queued():
+            return f"queued {event.position}"
+        case wire.Loading():
+            return f"loading {event.fraction:.0%}"
+        case wire.Prefilled():
+            return f"prefill {event.done_tokens}/{event.total_tokens}"
+    return None
