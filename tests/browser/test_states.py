@@ -12,7 +12,7 @@ TELL = """
 ACCEPTED = {"type": "Accepted", "prompt_tokens": 124, "max_tokens": 9}
 STARTED = {"type": "Started", "cached_tokens": 96}
 TEXT = {"type": "Delta", "channel": "content", "text": "Warm "}
-
+PAUSED = {"type": "Paused"}
 
 STATES = (
     ([], "Waiting for the engine"),
@@ -23,6 +23,8 @@ STATES = (
     ([STARTED, {"type": "Prefilled", "done_tokens": 1, "total_tokens": 4}], "Reading 25 %"),
     ([STARTED, {"type": "Delta", "channel": "reasoning", "text": "Hm"}], "Thinking"),
     ([STARTED, TEXT], "Writing"),
+    ([STARTED, TEXT, PAUSED], "Waiting for memory"),
+    ([STARTED, TEXT, PAUSED, {"type": "Resumed", "at_tokens": 1}], "Reading"),
 )
 
 

@@ -1,7 +1,7 @@
 /** What is known of an answer while it is made: wire events folded into one state. Pure data; knows no DOM. */
 
 /**
- * @typedef {"waiting" | "queued" | "loading" | "reading" | "thinking" | "writing" | "done" | "cancelled" | "failed"} Phase
+ * @typedef {"waiting" | "queued" | "paused" | "loading" | "reading" | "thinking" | "writing" | "done" | "cancelled" | "failed"} Phase
  * @typedef {{id: string, name: string, arguments: string}} ToolCall
  */
 
@@ -126,8 +126,13 @@ const HANDLERS = {
     answer.fraction = total_tokens ? done_tokens / total_tokens : null;
   },
   Delta: (answer, event) => answer.addDelta(event),
+  Paused: (answer) => {
+    answer.stopThinking();
+    answer.phase = "paused";
+  },
   Resumed: (answer) => {
     answer.resumptions += 1;
+    if (answer.phase === "paused") answer.phase = "reading";
   },
   Finished: (answer, { reason, usage, timings }) => {
     answer.finishReason = reason;

@@ -7,6 +7,8 @@ export function stateSentence(answer, modelName) {
   switch (answer.phase) {
     case "queued":
       return queueSentence(answer.queue);
+    case "paused":
+      return "Waiting for memory";
     case "loading":
       return withPercent(`Loading ${modelName}`, answer.fraction);
     case "reading":
