@@ -42,6 +42,19 @@ class ChatCompletion(serializers.Serializer[Any]):
     usage = serializers.DictField()
 
 
+class ResponseObject(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField()
+    created_at = serializers.IntegerField()
+    completed_at = serializers.IntegerField(allow_null=True)
+    status = serializers.CharField()
+    error = serializers.DictField(allow_null=True)
+    incomplete_details = serializers.DictField(allow_null=True)
+    model = serializers.CharField()
+    output = serializers.ListField(child=serializers.DictField())
+    usage = serializers.DictField(allow_null=True)
+
+
 class Model(serializers.Serializer[Any]):
     id = serializers.CharField()
     object = serializers.CharField()

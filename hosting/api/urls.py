@@ -10,6 +10,7 @@ from rest_framework.permissions import AllowAny
 from hosting.api.chat_completions import ChatCompletions
 from hosting.api.errors import ApiError, openai_form
 from hosting.api.models import Models, OneModel
+from hosting.api.responses import Responses
 
 _PUBLIC = {"authentication_classes": [], "permission_classes": [AllowAny]}
 
@@ -24,6 +25,7 @@ def unknown_address(http_request: HttpRequest) -> JsonResponse:
 
 urlpatterns = [
     path("chat/completions", ChatCompletions.as_view()),
+    path("responses", Responses.as_view()),
     path("models", Models.as_view()),
     path("models/<path:name>", OneModel.as_view()),
     path(

@@ -1,0 +1,173 @@
+"""The items of a response's `input` as chat messages. What a client replays comes back in place.
+
+reasoning, message, function_call, function_call ...   → one assistant message
+function_call_output                                   → a tool message
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+from hosting.api.messages import invalid, unsupported
+
+_SEAL = "hearth-"
+_ROLES = ("user", "assistant", "system", "developer")
+# Traces of tools that run at OpenAI: our models have never seen them
+_FOREIGN = frozenset(
+    (
+        *("file_search_call", "web_search_call", "computer_call", "computer_call_output"),
+        *("image_generation_call", "code_interpreter_call", "local_shell_call"),
+        *("local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call"),
+        *("apply_patch_call_output", "mcp_list_tools", "mcp_call", "mcp_approval_request"),
+        *("mcp_approval_response", "tool_search_call", "tool_search_output", "additional_tools"),
+        *("compaction", "compaction_trigger", "program", "program_output"),
+    )
+)
+
+
+def chat_messages(given: Any, *, instructions: str | None) -> list[dict[str, Any]]:
+    """`given` is text or a list of items. Raises ApiError naming the item at fault."""
+    reader = _Reader()
+    if instructions:
+        reader.add_message("system", instructions)
+    if isinstance(given, str):
+        reader.add_message("user", given)
+    elif isinstance(given, list) and given:
+        for place, item in enumerate(given):
+            reader.take(item, f"input[{place}]")
+    else:
+        raise invalid("input", "This must be text, or a list of at least one item.")
+    return reader.messages
+
+
+def seal(reasoning: str) -> str:
+    """Thoughts as the opaque text that a client keeps and sends back."""
+    return _SEAL + base64.b64encode(reasoning.encode()).decode()
+
+
+class _Reader:
+    """Items one by one; those of one assistant turn become one message."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+
+    def add_message(self, role: str, content: str) -> None:
+        """Leading instructions are one system message: most templates know only one."""
+        is_leading = all(message["role"] == "system" for message in self.messages)
+        if role == "system" and self.messages and is_leading:
+            self.messages[-1]["content"] += f"\n\n{content}"
+        else:
+            self.messages.append({"role": role, "content": content})
+
+    def take(self, item: Any, where: str) -> None:
+        if not isinstance(item, dict):
+            raise invalid(where, "An item must be an object.")
+        match item.get("type", "message"):
+            case "message":
+                self._take_message(item, where)
+            case "reasoning":
+                self._assistant(begins="reasoning_content")["reasoning_content"] = _thoughts(
+                    item, where
+                )
+            case "function_call":
+                self._take_call(item, _text(item.get("arguments"), f"{where}.arguments"), where)
+            case "custom_tool_call":
+                given = _text(item.get("input"), f"{where}.input")
+                self._take_call(item, json.dumps({"input": given}, ensure_ascii=False), where)
+            case "function_call_output" | "custom_tool_call_output":
+                self._take_result(item, where)
+            case "item_reference":
+                raise unsupported(where, "Items are not stored here: send the whole item.")
+            case kind if not isinstance(kind, str) or kind not in _FOREIGN:
+                raise invalid(f"{where}.type", "The type of this item is not known.")
+
+    def _take_message(self, item: dict[str, Any], where: str) -> None:
+        role = item.get("role")
+        if role not in _ROLES:
+            raise invalid(f"{where}.role", f"The role must be one of {', '.join(_ROLES)}.")
+        content = _content(item.get("content"), f"{where}.content")
+        if role == "assistant":
+            self._assistant(begins="content")["content"] = content
+        else:
+            self.add_message("system" if role == "developer" else role, content)
+
+    def _take_call(self, item: dict[str, Any], arguments: str, where: str) -> None:
+        call = {
+            "id": _text(item.get("call_id"), f"{where}.call_id"),
+            "type": "function",
+            "function": {"name": _text(item.get("name"), f"{where}.name"), "arguments": arguments},
+        }
+        self._assistant().setdefault("tool_calls", []).append(call)
+
+    def _take_result(self, item: dict[str, Any], where: str) -> None:
+        call_id = _text(item.get("call_id"), f"{where}.call_id")
+        output = _content(item.get("output"), f"{where}.output")
+        self.messages.append({"role": "tool", "tool_call_id": call_id, "content": output})
+
+    def _assistant(self, *, begins: str | None = None) -> dict[str, Any]:
+        """The assistant message under way; a new one where `begins`, or what follows it, is set."""
+        order = ("reasoning_content", "content", "tool_calls")
+        taken = order[order.index(begins) :] if begins else ()
+        last = self.messages[-1] if self.messages else {}
+        if last.get("role") != "assistant" or any(last.get(name) for name in taken):
+            self.messages.append({"role": "assistant", "content": ""})
+        return self.messages[-1]
+
+
+def _thoughts(item: dict[str, Any], where: str) -> str:
+    """What was thought, else the seal of it, else the summary."""
+    for name in ("content", "summary"):
+        if not isinstance(item.get(name) or [], list):
+            raise invalid(f"{where}.{name}", "This must be a list of parts.")
+    sealed = item.get("encrypted_content")
+    for text in (
+        _joined(item.get("content"), f"{where}.content"),
+        _unsealed(sealed) if isinstance(sealed, str) else "",
+    ):
+        if text:
+            return text
+    return _joined(item.get("summary"), f"{where}.summary")
+
+
+def _unsealed(sealed: str) -> str:
+    """Nothing for what another server has sealed."""
+    if not sealed.startswith(_SEAL):
+        return ""
+    try:
+        return base64.b64decode(sealed.removeprefix(_SEAL), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
+
+
+def _joined(parts: Any, where: str) -> str:
+    return _content(parts, where) if parts else ""
+
+
+def _content(content: Any, where: str) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(_part(part, f"{where}[{place}]") for place, part in enumerate(content))
+    raise invalid(where, "The content must be text or a list of parts.")
+
+
+def _part(part: Any, where: str) -> str:
+    if not isinstance(part, dict):
+        raise invalid(where, "A content part must be an object.")
+    match part.get("type"):
+        case "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text":
+            return _text(part.get("text"), f"{where}.text")
+        case "refusal":
+            return _text(part.get("refusal"), f"{where}.refusal")
+        case "input_image" | "input_file" | "input_audio" as kind:
+            raise unsupported(where, f"This model reads text only, not {kind}.")
+    raise invalid(f"{where}.type", "The type of this part is not known.")
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise invalid(where, "This must be text.")
+    return value
