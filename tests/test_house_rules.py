@@ -24,6 +24,7 @@ TOP_LEVEL = {
 # Where a thread, a task or a request ends, with how many there are in the file.
 BROAD_EXCEPTS: dict[str, int] = {
     "engine/cache/io_thread.py": 1,  # end of one job: logged, the thread goes on
+    "engine/core/grammar_text.py": 1,  # llguidance's converter raises plain Exception
     "engine/handle.py": 2,  # a step, and one row of it: the request at fault ends
     "engine/intake/doorman.py": 1,  # end of a request: refused
     "engine/intake/model_folder.py": 1,  # tokenizers raises plain Exception

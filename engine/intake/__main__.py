@@ -12,6 +12,7 @@ from pathlib import Path
 from engine import wire
 from engine.intake.door import Door
 from engine.intake.doorman import Doorman
+from engine.intake.grammar_desk import GrammarDesk
 from engine.intake.limits import limit_memory
 from engine.intake.model_folder import Library
 from engine.transport import IntakeQueue
@@ -32,7 +33,10 @@ def main() -> None:
     data_dir = os.environ.get("HEARTH_DATA_DIR", str(_DEFAULT_DATA_DIR))
     redis_url = os.environ.get("REDIS_URL") or wire.default_redis_url(data_dir)
     limit_memory()
-    Doorman(IntakeQueue(redis_url, name=name), Door(Library())).run(closing)
+    desk = GrammarDesk()
+    desk.warm_up()
+    Doorman(IntakeQueue(redis_url, name=name), Door(Library()), desk).run(closing)
+    desk.close()
 
 
 if __name__ == "__main__":

@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 from engine import wire
 from engine.intake import refusal
 from engine.intake.door import Door
+from engine.intake.grammar_check import grammars_of
+from engine.intake.grammar_desk import GrammarDesk
 from engine.intake.model_folder import MAX_FOLDERS
 from engine.intake.refusal import Refusal, invalid
-from engine.transport import Entry, IntakeQueue, Outage, RedisAway
+from engine.transport import BLOCK_MS, Entry, IntakeQueue, Outage, RedisAway
 
 MAX_TRIES = 2  # an entry that ended its intake so often is refused unseen
 PLACES_SECONDS = 1.0
 RETRY_SECONDS = 0.25
+TRIAL_WAIT_MS = 10  # how long to read for new entries while grammars are being tried
 logger = logging.getLogger(__name__)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Checked:
+    """A request whose grammars are still being tried; all else of it is good."""
+
+    entry: Entry
+    work: wire.Work
+    spec: wire.ModelSpec
+    grammars: list[wire.Grammar]
+
+
 class Doorman:
-    def __init__(self, queue: IntakeQueue, door: Door) -> None:
+    def __init__(self, queue: IntakeQueue, door: Door, desk: GrammarDesk) -> None:
         self._queue = queue
         self._door = door
+        self._desk = desk
+        self._on_trial: dict[str, _Checked] = {}  # by entry_id
         self._models_line: str | None = None
         self._models: dict[str, wire.ModelSpec] = {}
         self._next_places = 0.0
@@ -40,11 +58,14 @@ class Doorman:
                 closing.wait(RETRY_SECONDS)
 
     def _turn(self, closing: threading.Event) -> None:
-        for entry in self._queue.entries():
-            self._answer(entry)
+        wait_ms = TRIAL_WAIT_MS if self._on_trial else BLOCK_MS
+        for entry in self._queue.entries(held=self._on_trial, wait_ms=wait_ms):
+            self._answer(entry, partial(self._check, entry))
             self._refresh_places()
             if closing.is_set():
                 return
+        for checked in list(self._on_trial.values()):
+            self._answer(checked.entry, partial(self._admit_tried, checked))
         self._refresh_places()
         if self._learn_models():
             self._warm_up()
@@ -54,26 +75,44 @@ class Doorman:
             self._next_places = time.monotonic() + PLACES_SECONDS
             self._queue.refresh_places()
 
-    def _answer(self, entry: Entry) -> None:
+    def _answer(self, entry: Entry, act: Callable[[], None]) -> None:
         """One request ends here at the worst, never the loop."""
         try:
-            self._admit(entry)
+            act()
         except Refusal as refused:
-            self._queue.refuse(entry, refused.refused)
+            self._refuse(entry, refused.refused)
         except RedisAway:
             raise
         except (MemoryError, RecursionError):
-            self._queue.refuse(entry, _too_large().refused)
+            self._refuse(entry, _too_large().refused)
         except Exception:
             logger.exception("a check failed", extra={"request_id": entry.request_id})
-            self._queue.refuse(entry, _own_fault())
+            self._refuse(entry, _own_fault())
 
-    def _admit(self, entry: Entry) -> None:
+    def _refuse(self, entry: Entry, refused: wire.Refused) -> None:
+        self._queue.refuse(entry, refused)
+        self._on_trial.pop(entry.entry_id, None)
+
+    def _check(self, entry: Entry) -> None:
         if entry.num_tries > MAX_TRIES:
             raise _too_large()
         generate = _decode(entry.message)
         spec = self._spec(generate.model)
-        admission = self._queue.admit(entry, self._door.check(generate, spec), spec)
+        work = self._door.check(generate, spec)
+        if grammars := grammars_of(generate):
+            checked = _Checked(entry=entry, work=work, spec=spec, grammars=grammars)
+            self._on_trial[entry.entry_id] = checked
+            self._admit_tried(checked)
+        else:
+            self._admit(entry, work, spec)
+
+    def _admit_tried(self, checked: _Checked) -> None:
+        if self._desk.check(checked.grammars):
+            self._admit(checked.entry, checked.work, checked.spec)
+            self._on_trial.pop(checked.entry.entry_id, None)
+
+    def _admit(self, entry: Entry, work: wire.Work, spec: wire.ModelSpec) -> None:
+        admission = self._queue.admit(entry, work, spec)
         match admission.outcome:
             case "queue_full":
                 limit = spec.max_queue

@@ -35,9 +35,9 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, former)
 
 
-def limit_memory() -> None:
+def limit_memory(more_bytes: int = MEMORY_BYTES) -> None:
     """From now on an allocation beyond the cap is a MemoryError. macOS does not enforce it."""
-    cap = psutil.Process().memory_info().vms + MEMORY_BYTES
+    cap = psutil.Process().memory_info().vms + more_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or cap < hard:
         with contextlib.suppress(ValueError, OSError):

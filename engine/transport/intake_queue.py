@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from engine import wire
 from engine.transport.connection import Scripts, connect
@@ -48,17 +48,17 @@ class IntakeQueue:
         self._name = name
         self._next_reclaim = 0.0
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self, *, held: Collection[str] = (), wait_ms: int = BLOCK_MS) -> Iterator[Entry]:
         """What this intake died with, what other dead intakes hold, then what is new.
 
-        Ends when nothing came within a second.
+        `held`: ids of entries that are still being answered. Ends when nothing came in time.
         """
         self._make_group()
-        yield from self._read("0")
+        yield from self._read("0", held=held)
         if time.monotonic() >= self._next_reclaim:
             self._next_reclaim = time.monotonic() + RECLAIM_SECONDS
-            yield from self._reclaim()
-        yield from self._read(">")
+            yield from self._reclaim(held)
+        yield from self._read(">", wait_ms=wait_ms)
 
     def models_line(self) -> str | None:
         """The encoded Configure in force."""
@@ -98,26 +98,31 @@ class IntakeQueue:
     def _has_stream(self) -> bool:
         return bool(self._redis.exists(wire.Keys.INTAKE))
 
-    def _read(self, after: str) -> Iterator[Entry]:
+    def _read(
+        self, after: str, *, held: Collection[str] = (), wait_ms: int | None = None
+    ) -> Iterator[Entry]:
         answer = self._redis.xreadgroup(
             wire.Keys.INTAKE_GROUP,
             self._name,
             {wire.Keys.INTAKE: after},
             count=16,
-            block=BLOCK_MS if after == ">" else None,
+            block=wait_ms,
         )
         for _, entries in answer or ():
-            yield from self._tries(entries)
+            yield from self._tries(entries, held)
 
-    def _reclaim(self) -> Iterator[Entry]:
+    def _reclaim(self, held: Collection[str]) -> Iterator[Entry]:
         answer = self._redis.xautoclaim(
             wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP, self._name, RECLAIM_IDLE_MS, count=16
         )
-        yield from self._tries(answer[1])
+        yield from self._tries(answer[1], held)
 
-    def _tries(self, entries: list[tuple[str, dict[str, str]]]) -> Iterator[Entry]:
+    def _tries(
+        self, entries: list[tuple[str, dict[str, str]]], held: Collection[str]
+    ) -> Iterator[Entry]:
         for entry_id, fields in entries:
-            if not fields:  # Redis 6.2 hands out pending entries that were deleted
+            # Redis 6.2 hands out pending entries that were deleted
+            if not fields or entry_id in held:
                 continue
             key = wire.Keys.request(fields["id"])
             yield Entry(

@@ -1,0 +1,86 @@
+"""Grammars of the wire as llguidance reads them. Pure text; nothing is compiled here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from llguidance import LLMatcher
+from llguidance.gbnf_to_lark import gbnf_to_lark
+
+from engine import wire
+
+# Between JSON's tokens: enough to indent, and an end to it for models that would never stop.
+_WHITESPACE = r"[\x20\x0A\x0D\x09]{1,48}"
+
+Part = dict[str, Any]
+
+
+class GrammarInvalid(Exception):
+    """The grammar cannot be read."""
+
+
+def grammar_part(grammar: wire.Grammar, *, name: str) -> Part:
+    """One of llguidance's "grammars", to be referred to as @name. Raises GrammarInvalid."""
+    match grammar.kind:
+        case wire.GrammarKind.JSON_OBJECT:
+            return schema_part({"type": "object"}, name=name)
+        case wire.GrammarKind.JSON_SCHEMA:
+            return schema_part(_json(grammar), name=name, is_strict=grammar.is_strict)
+        case wire.GrammarKind.CHOICE:
+            return lark_part(f"start: {_alternatives(_json(grammar))}", name=name)
+        case wire.GrammarKind.REGEX:
+            return _regex_part(grammar.source, name=name)
+        case wire.GrammarKind.LARK:
+            return lark_part(grammar.source, name=name)
+        case wire.GrammarKind.GBNF:
+            return lark_part(_from_gbnf(grammar.source), name=name)
+
+
+def schema_part(schema: Any, *, name: str, is_strict: bool = True) -> Part:
+    if not isinstance(schema, dict):
+        schema = {"allOf": [schema]}
+    options = {"whitespace_pattern": _WHITESPACE, "lenient": not is_strict}
+    return {"name": name, "json_schema": {**schema, "x-guidance": options}}
+
+
+def lark_part(lark: str, *, name: str) -> Part:
+    return {"name": name, "lark_grammar": lark}
+
+
+def joined(parts: list[Part]) -> str:
+    """The whole grammar; the first part is where it starts."""
+    return json.dumps({"grammars": parts})
+
+
+def literal(text: str) -> str:
+    """A text as Lark writes it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _json(grammar: wire.Grammar) -> Any:
+    try:
+        return json.loads(grammar.source)
+    except (ValueError, RecursionError) as error:
+        raise GrammarInvalid("it is no JSON") from error
+
+
+def _alternatives(choices: Any) -> str:
+    if not isinstance(choices, list) or not choices:
+        raise GrammarInvalid("it must be a list of texts")
+    if not all(isinstance(one, str) and one for one in choices):
+        raise GrammarInvalid("each choice must be a text")
+    return " | ".join(map(literal, choices))
+
+
+def _regex_part(regex: str, *, name: str) -> Part:
+    (part,) = json.loads(LLMatcher.grammar_from_regex(regex))["grammars"]
+    return {**part, "name": name}
+
+
+def _from_gbnf(source: str) -> str:
+    try:
+        lark: str = gbnf_to_lark(source)
+    except Exception as error:  # the converter raises plain Exception
+        raise GrammarInvalid(f"it is no GBNF: {error}") from error
+    return lark

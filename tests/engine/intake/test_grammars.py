@@ -1,0 +1,167 @@
+"""Grammars before they are let in: what can be compiled, what cannot, and what would never end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from engine import wire
+from engine.intake.grammar_check import grammars_of
+from engine.intake.grammar_desk import MAX_SOURCE_CHARACTERS, GrammarDesk
+from engine.intake.refusal import Refusal
+from tests.makers import make_generate
+from tests.waiting import wait_until
+
+PARAM = "response_format.json_schema.schema"
+Try = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def desk() -> Iterator[GrammarDesk]:
+    desk = GrammarDesk()
+    desk.warm_up()
+    yield desk
+    desk.close()
+
+
+@pytest.fixture
+def try_grammar(desk: GrammarDesk) -> Try:
+    """Wait for the verdict. Raises Refusal."""
+
+    def try_grammar(kind: str, source: Any = "", **changes: Any) -> None:
+        text = source if isinstance(source, str) else json.dumps(source)
+        grammar = wire.Grammar(kind=wire.GrammarKind(kind), param=PARAM, source=text, **changes)
+        wait_until(lambda: desk.check([grammar]))
+
+    return try_grammar
+
+
+def bomb(width: int) -> dict[str, Any]:
+    """All combinations of many alternatives."""
+
+    def one(number: int) -> dict[str, Any]:
+        branches = [
+            {"type": "object", "properties": {f"p{number}_{i}": {"type": "string"}}}
+            for i in range(width)
+        ]
+        return {"anyOf": branches}
+
+    return {"allOf": [one(number) for number in range(width)]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("json_object", ""),
+        ("json_schema", {"type": "object", "properties": {"a": {"type": "integer"}}}),
+        ("json_schema", {"$defs": {"n": {"type": "null"}}, "$ref": "#/$defs/n"}),
+        ("json_schema", True),
+        ("regex", "[0-9]{3}/(a|b)"),
+        ("choice", ["yes", 'no "quoted"\n']),
+        ("lark", 'start: "a" b+\nb: /[0-9]/'),
+        ("gbnf", 'root ::= "yes" | "no"'),
+    ],
+)
+def test_what_can_be_compiled_is_let_in(try_grammar: Try, kind: str, source: Any) -> None:
+    try_grammar(kind, source)
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("json_schema", {"type": "objekt"}),
+        ("json_schema", {"not": {"type": "string"}}),
+        ("json_schema", "{"),
+        ("json_schema", "[" * 5000),
+        ("json_schema", {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}),
+        ("regex", "(unclosed"),
+        ("choice", []),
+        ("choice", ["a", 7]),
+        ("choice", {"a": "b"}),
+        ("lark", "start: unknown_rule"),
+        ("lark", ""),
+        ("gbnf", 'root ::= missing "a"'),
+        ("gbnf", "no grammar at all"),
+    ],
+)
+def test_what_cannot_be_compiled_is_refused_by_name(
+    try_grammar: Try, kind: str, source: Any
+) -> None:
+    with pytest.raises(Refusal) as caught:
+        try_grammar(kind, source)
+
+    refused = caught.value.refused
+    assert (refused.code, refused.param) == (wire.Code.INVALID_VALUE, PARAM)
+    assert len(refused.detail) < 500
+
+
+def test_a_schema_that_is_not_strict_may_say_more_than_can_be_held(try_grammar: Try) -> None:
+    try_grammar("json_schema", {"type": "object", "not": {"required": ["a"]}}, is_strict=False)
+
+
+def test_a_bomb_is_refused_soon_and_others_go_on_meanwhile(desk: GrammarDesk) -> None:
+    grammar = wire.Grammar(
+        kind=wire.GrammarKind.JSON_SCHEMA, param=PARAM, source=json.dumps(bomb(9))
+    )
+    good = wire.Grammar(
+        kind=wire.GrammarKind.REGEX, param="regex", source=f"[0-9]{{{id(desk) % 97}}}"
+    )
+    wait_until(lambda: desk.check([wire.Grammar(kind=wire.GrammarKind.JSON_OBJECT, param="x")]))
+    started = time.monotonic()
+
+    assert desk.check([grammar]) is False
+    wait_until(lambda: desk.check([good]))
+    good_after = time.monotonic() - started
+    with pytest.raises(Refusal) as caught:
+        wait_until(lambda: desk.check([grammar]))
+
+    assert good_after < 1.0
+    assert time.monotonic() - started < 2.5
+    assert caught.value.refused.param == PARAM
+    with pytest.raises(Refusal):
+        desk.check([grammar])  # known at once from now on
+
+
+def test_a_grammar_that_is_too_long_is_not_even_tried(desk: GrammarDesk) -> None:
+    grammar = wire.Grammar(
+        kind=wire.GrammarKind.REGEX, param="regex", source="a" * (MAX_SOURCE_CHARACTERS + 1)
+    )
+    with pytest.raises(Refusal) as caught:
+        desk.check([grammar])
+
+    assert caught.value.refused.numbers["limit"] == MAX_SOURCE_CHARACTERS
+
+
+def tool(name: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": name}
+    if parameters is not None:
+        function["parameters"] = parameters
+    return {"type": "function", "function": function}
+
+
+def test_tools_that_must_be_called_are_tried_too() -> None:
+    tools = (tool("a", {"type": "object"}), tool("b"), tool("c", {"type": "array"}))
+    required = make_generate("r", tools=tools, tool_choice=wire.ToolChoice(is_required=True))
+    named = make_generate("r", tools=tools, tool_choice=wire.ToolChoice(is_required=True, name="c"))
+
+    assert grammars_of(make_generate("r", tools=tools)) == []
+    assert [one.param for one in grammars_of(required)] == [
+        "tools[0].function.parameters",
+        "tools[2].function.parameters",
+    ]
+    assert [one.source for one in grammars_of(named)] == ['{"type": "array"}']
+
+
+@pytest.mark.parametrize(
+    ("tools", "name"), [((), None), ((tool("a"),), "b"), (({"type": "web_search"},), None)]
+)
+def test_a_choice_among_no_tools_is_refused(tools: tuple[dict[str, Any], ...], name: str) -> None:
+    choice = wire.ToolChoice(is_required=True, name=name)
+    with pytest.raises(Refusal) as caught:
+        grammars_of(make_generate("r", tools=tools, tool_choice=choice))
+
+    assert caught.value.refused.param == "tool_choice"
