@@ -37,31 +37,19 @@ def main() -> int:
 
 def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     # Only now: mlx_lm changes the process's limits when it is imported.
-    from engine.core.pacing import TimeLedger
-    from engine.guard import MemoryGuard
+    from engine.assembly import build_worker
     from engine.metrics import Vitals
     from engine.model.memory import DeviceMemory
-    from engine.pool import ModelPool
     from engine.prefixes import Prefixes
-    from engine.shelf import DeviceShelf
     from engine.transport import Transport
-    from engine.worker import Worker
 
     _raise_open_files()
     memory = DeviceMemory(explicit_ceiling_bytes=config.memory_limit_bytes)
     prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
     vitals = Vitals(engine_name=config.name, memory=memory)
-    shelf = DeviceShelf(
-        memory,
-        ledger=TimeLedger(),
-        vitals=vitals,
-        prefixes=prefixes.cache,
-        casts_to_float32=memory.is_cpu and not config.keeps_cpu_dtype,
-    )
-    pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=memory.ceiling_bytes))
     transport = Transport(redis_url=config.redis_url, engine_name=config.name, status=vitals.status)
-    worker = Worker(
-        transport=transport, pool=pool, vitals=vitals, memory=memory, prefixes=prefixes.cache
+    worker = build_worker(
+        config, transport=transport, memory=memory, vitals=vitals, prefixes=prefixes
     )
     transport.start()
     try:

@@ -16,15 +16,12 @@ from typing import Any
 from mlx_lm.utils import load_tokenizer
 
 from engine import wire
+from engine.assembly import build_worker
 from engine.config import EngineConfig
 from engine.core.delivery import Delivery
-from engine.core.pacing import TimeLedger
-from engine.guard import MemoryGuard
 from engine.metrics import Vitals
 from engine.model.memory import DeviceMemory
-from engine.pool import ModelPool
 from engine.prefixes import Prefixes
-from engine.shelf import DeviceShelf
 from engine.worker import Received, Worker
 from tests.bench.closed_loop import NewTokens, serve_jobs
 
@@ -53,11 +50,11 @@ class DirectTransport:
 class EngineLoop:
     """The worker with one model loaded. `temperature` is for the requests that follow."""
 
-    def __init__(self, model_folder: Path, prefixes: Prefixes, memory: DeviceMemory) -> None:
+    def __init__(self, worker: Worker, transport: DirectTransport, model_folder: Path) -> None:
         self.temperature = 0.0
         self._keys = itertools.count()
-        self._transport = DirectTransport()
-        self._worker = _build_worker(self._transport, prefixes, memory)
+        self._transport = transport
+        self._worker = worker
         spec = wire.ModelSpec(name=MODEL_NAME, path=str(model_folder), max_rows=NUM_ROWS)
         self._transport.inbox = [wire.Configure(models=(spec,)), wire.LoadModel(name=MODEL_NAME)]
 
@@ -90,30 +87,23 @@ def _new_tokens(request_id: str, event: wire.Event) -> NewTokens:
     return NewTokens(int(request_id), count, isinstance(event, wire.Finished))
 
 
-def _build_worker(transport: DirectTransport, prefixes: Prefixes, memory: DeviceMemory) -> Worker:
-    """As engine/__main__.py builds it."""
-    vitals = Vitals(engine_name=MODEL_NAME, memory=memory)
-    shelf = DeviceShelf(
-        memory,
-        ledger=TimeLedger(),
-        vitals=vitals,
-        prefixes=prefixes.cache,
-        casts_to_float32=memory.is_cpu,
-    )
-    pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=memory.ceiling_bytes))
-    return Worker(
-        transport=transport, pool=pool, vitals=vitals, memory=memory, prefixes=prefixes.cache
-    )
-
-
 @contextlib.contextmanager
-def _prefixes(memory: DeviceMemory) -> Iterator[Prefixes]:
+def engine_loop(model_folder: Path) -> Iterator[EngineLoop]:
     """With the settings of an engine that was told nothing, in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="hearth-bench-engine-") as folder:
         config = EngineConfig(name=MODEL_NAME, redis_url="", data_dir=Path(folder))
+        memory = DeviceMemory(explicit_ceiling_bytes=None)
         prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
+        transport = DirectTransport()
+        worker = build_worker(
+            config,
+            transport=transport,
+            memory=memory,
+            vitals=Vitals(engine_name=MODEL_NAME, memory=memory),
+            prefixes=prefixes,
+        )
         try:
-            yield prefixes
+            yield EngineLoop(worker, transport, model_folder)
         finally:
             prefixes.close()
 
@@ -126,9 +116,7 @@ def main(model_folder: Path) -> None:
         token_ids: list[int] = tokenizer.apply_chat_template([message], add_generation_prompt=True)
         return token_ids
 
-    memory = DeviceMemory(explicit_ceiling_bytes=None)
-    with _prefixes(memory) as prefixes:
-        loop = EngineLoop(model_folder, prefixes, memory)
+    with engine_loop(model_folder) as loop:
 
         def source_of(job: dict[str, Any]) -> EngineLoop:
             loop.temperature = job["temperature"]
