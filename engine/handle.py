@@ -34,8 +34,13 @@ class StepRunner(Protocol):
 class Reuse(Protocol):
     """What is kept of prefixes: reuse.py, or a fake."""
 
-    def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> bool: ...
+    spec: wire.ModelSpec
+
+    def begin(
+        self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
+    ) -> float | None: ...
     def restore(self, live: LiveRequest) -> None: ...
+    def go_on(self, live: LiveRequest) -> None: ...
     def keep_boundary(self, live: LiveRequest) -> None: ...
     def keep_prompt(self, live: LiveRequest) -> None: ...
     def keep_row(self, live: LiveRequest) -> None: ...
@@ -77,7 +82,7 @@ class ModelHandle:
         self._wall_clock = wall_clock
         self._reuse = reuse
         self._live: dict[str, LiveRequest] = {}
-        self._restoring: dict[str, LiveRequest] = {}
+        self._restoring: dict[str, float] = {}  # until when each waits for the disk
         self._departing: dict[int, LiveRequest] = {}
         self.spec = spec
         self.scheduler = Scheduler(Pace.of(spec, may_batch=is_batchable), ledger)
@@ -86,6 +91,11 @@ class ModelHandle:
     @property
     def is_idle(self) -> bool:
         return self.scheduler.is_idle and not self._restoring
+
+    @property
+    def only_restores(self) -> bool:
+        """Nothing to compute until the disk has answered, or has had its time."""
+        return bool(self._restoring) and self.scheduler.is_idle
 
     @property
     def is_decoding(self) -> bool:
@@ -117,6 +127,8 @@ class ModelHandle:
         """New settings count from the next turn on."""
         self.spec = spec
         self.scheduler.pace = Pace.of(spec, may_batch=self.is_batchable)
+        if self._reuse is not None:
+            self._reuse.spec = spec
 
     def row_statuses(self) -> tuple[wire.RowStatus, ...]:
         now = self._wall_clock()
@@ -138,20 +150,42 @@ class ModelHandle:
             return [(live.request_id, live.finished())]
         self._forget(live.request_id)
         self._live[live.request_id] = live
-        if self._reuse is not None and self._reuse.begin(
-            live, prefill_seconds=lambda tokens: self.scheduler.cost.predict(tokens, tokens / 2)
-        ):
-            live.sequence.status = Status.RESTORING
-            self._restoring[live.request_id] = live
-        else:
+        waits_until = self._begin(live)
+        if waits_until is None:
             self.scheduler.add(live.sequence)
+        else:
+            live.sequence.status = Status.RESTORING
+            self._restoring[live.request_id] = waits_until
         return []
+
+    def _begin(self, live: LiveRequest) -> float | None:
+        if self._reuse is None:
+            return None
+        cost = self.scheduler.cost
+        return self._reuse.begin(
+            live, prefill_seconds=lambda tokens: cost.predict(tokens, tokens / 2)
+        )
 
     def fetched(self, request_id: str) -> None:
         """What the disk had of its prompt is in memory, or is not to be had."""
-        if (live := self._restoring.pop(request_id, None)) is not None:
-            live.sequence.status = Status.WAITING
-            self.scheduler.add(live.sequence)
+        if self._restoring.pop(request_id, None) is not None:
+            self._stop_waiting(request_id)
+            return
+        live = self._live.get(request_id)
+        if live is not None and live.sequence.status is Status.PREFILLING and self._reuse:
+            self._reuse.go_on(live)
+
+    def _end_patience(self) -> None:
+        """Requests whose disk is slow compute; what it brings later is used all the same."""
+        now = self._clock()
+        for request_id in [one for one, until in self._restoring.items() if until <= now]:
+            del self._restoring[request_id]
+            self._stop_waiting(request_id)
+
+    def _stop_waiting(self, request_id: str) -> None:
+        live = self._live[request_id]
+        live.sequence.status = Status.WAITING
+        self.scheduler.add(live.sequence)
 
     def cancel(self, request_id: str) -> Events:
         """The row computes nothing more from the next step on."""
@@ -171,6 +205,7 @@ class ModelHandle:
     def turn(self, *, others_decode: bool = False) -> Events:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue()
+        self._end_patience()
         self._admit()
         step = self.scheduler.schedule(now=self._clock(), others_decode=others_decode)
         events += self._announce(step)

@@ -36,6 +36,7 @@ class LiveRequest:
             delivered_token_ids=delivery.delivered_token_ids,
         )
         self.chain: Chain | None = None  # its tokens as the prefix cache names them
+        self.prefix: wire.PrefixUse | None = None  # how it fared there
         self.is_kept = False  # what its row computed has been copied for the last time
         self._load_seconds = load_seconds
         self._started_at: float | None = None
@@ -71,6 +72,12 @@ class LiveRequest:
         if not self.has_started:
             self.answer.cached_tokens = min(num_tokens, len(self.delivery.work.prompt_token_ids))
 
+    def note_leap(self, num_tokens: int) -> None:
+        """So many more need not be computed: they came from disk meanwhile."""
+        self.answer.cached_tokens = min(
+            self.answer.cached_tokens + num_tokens, len(self.delivery.work.prompt_token_ids)
+        )
+
     def prefilled(self, done_tokens: int) -> wire.Event:
         total = len(self.sequence.token_ids)
         return wire.Prefilled(done_tokens=done_tokens, total_tokens=total)
@@ -93,6 +100,7 @@ class LiveRequest:
             usage=self.answer.usage,
             timings=self._timings(),
             stop_string=ending.stop_string,
+            prefix=self.prefix,
         )
 
     def failed(self, code: wire.Code, detail: str) -> wire.Failed:
@@ -110,6 +118,7 @@ class LiveRequest:
             computed_tokens=sequence.computed_tokens,
             output_tokens=sequence.num_output_tokens,
             age_seconds=max(0.0, now - work.accepted_at),
+            prefix=self.prefix,
         )
 
     def _timings(self) -> wire.Timings:

@@ -64,6 +64,7 @@ class Vitals:
         self._models: tuple[wire.ModelStatus, ...] = ()
         self._rows: tuple[wire.RowStatus, ...] = ()
         self._readings = MemoryReadings()
+        self._cache: wire.CacheStatus | None = None
 
     def note_busy(self, is_busy: bool) -> None:
         """Is there anything that should move? Becoming busy starts the clock."""
@@ -97,10 +98,12 @@ class Vitals:
         models: tuple[wire.ModelStatus, ...],
         rows: tuple[wire.RowStatus, ...],
         readings: MemoryReadings,
+        cache: wire.CacheStatus,
     ) -> None:
-        """What the next heartbeats show of models, rows and memory."""
+        """What the next heartbeats show of models, rows, memory and prefixes."""
         with self._lock:
             self._models, self._rows, self._readings = models, rows, readings
+            self._cache = cache
 
     @property
     def stalled_seconds(self) -> float:
@@ -128,4 +131,5 @@ class Vitals:
                 generated_tokens=self._num_generated,
                 models=self._models,
                 rows=self._rows,
+                cache=self._cache,
             )

@@ -30,7 +30,7 @@ class Prefixes:
 
     def __init__(self, config: EngineConfig, *, ceiling_bytes: int) -> None:
         disk = _open_disk(config)
-        rows = list(disk.index.rows()) if disk else []
+        rows = disk.index.take_rows() if disk else []
         self._io = CacheIO(disk, max_queued_bytes=_QUEUED_WRITE_BYTES) if disk else None
         budget = config.cache_memory_bytes
         self.cache = PrefixCache(

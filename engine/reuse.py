@@ -2,27 +2,33 @@
 
     begin    a request arrives: is part of its prompt on disk? Then reading starts
     restore  it gets its row: fill the row, say where slices have to end
+    go_on    the disk has brought more while the row computes: put the row there
     keep_*   copy what was computed: at a boundary, when the prompt is done, when the row leaves
     persist  a turn has ended: hand its blocks to the writer, one turn later, when they are computed
+
+A request waits for the disk a tenth of the time that computing would take, then computes while the
+reading goes on; so it is never slower than 1.1 times the better of the two, whatever the disk does.
 
 It does not know the scheduler's decisions nor the transport. Owner: the model thread.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from engine import wire
+from engine.cache.captures import Capture, Captured, Payload
+from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.plan import Needs, Query, RestorePlan
-from engine.cache.prefix import Capture, Captured, Payload, PrefixCache
+from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
 from engine.live_request import LiveRequest
 
-RESTORE_DEADLINE_SECONDS = 5.0
-BOUNDARY_INTERVAL_TOKENS = 2048
-TENANT_BYTES = 16
+PATIENCE_SHARE = 0.1
+LEAST_LATE_GAIN_TOKENS = 64  # fewer are computed by the time they are put in place
+MAX_TURN_BOUNDARIES = 4
 
 
 class RowKeeper(Protocol):
@@ -47,29 +53,33 @@ class PrefixReuse:
         cache: PrefixCache,
         rows: RowKeeper,
         *,
-        model: str,
+        spec: wire.ModelSpec,
         root: bytes,
         needs: Needs,
         clock: Callable[[], float] = time.monotonic,
     ):
+        self.spec = spec
         self._cache = cache
         self._rows = rows
-        self._model = model
         self._root = root
         self._needs = needs
         self._clock = clock
         self._ended: list[Query] = []
         self._persistable: list[Query] = []
 
-    def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> bool:
-        """Whether the request waits for the disk; PrefixCache.take_fetched names it afterwards."""
+    def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> float | None:
+        """Until when (monotonic) to wait for the disk before computing; None: no need to wait.
+
+        PrefixCache.take_fetched names the request when the reading has ended.
+        """
         query = self._query(live, len(live.sequence.token_ids))
         plan = self._cache.plan(query, prefill_seconds=prefill_seconds)
+        live.prefix = wire.PrefixUse(nearest_tokens=plan.nearest_tokens, miss=plan.miss.value)
         if not plan.from_disk:
-            return False
-        deadline = self._clock() + min(RESTORE_DEADLINE_SECONDS, prefill_seconds(plan.num_tokens))
-        self._cache.fetch(live.request_id, plan, deadline_at=deadline)
-        return True
+            return None
+        seconds, now = prefill_seconds(plan.num_tokens), self._clock()
+        self._cache.fetch(live.request_id, plan, deadline_at=now + seconds)
+        return now + PATIENCE_SHARE * seconds
 
     def restore(self, live: LiveRequest) -> None:
         """Fill the row that the request just got with what is in memory, if there is anything."""
@@ -77,14 +87,28 @@ class PrefixReuse:
         assert sequence.row_id is not None
         query = self._query(live, len(sequence.token_ids))
         plan = self._cache.plan_in_memory(query)
-        sequence.boundaries = self._boundaries(query, plan)
-        self._cache.used(query, plan, request_id=live.request_id)
+        sequence.boundaries = self._boundaries(live, query, plan)
+        live.prefix = self._cache.used(query, plan, begun=live.prefix, request_id=live.request_id)
         live.note_cached(plan.num_tokens)
-        if plan.is_cold:
+        if not plan.is_cold:
+            self._fill(live, plan)
+
+    def go_on(self, live: LiveRequest) -> None:
+        """Leap over what came from disk while the row was computing it, if that is worth it."""
+        sequence = live.sequence
+        query = self._query(live, len(sequence.token_ids))
+        plan = self._cache.plan_in_memory(query)
+        gained = plan.num_tokens - sequence.computed_tokens
+        if (
+            sequence.row_id is None
+            or min(gained, sequence.slice_tokens_left) < LEAST_LATE_GAIN_TOKENS
+        ):
             return
-        slices, boundary = self._cache.payloads(plan)
-        self._rows.restore_row(sequence.row_id, slices, boundary, num_tokens=plan.num_tokens)
-        sequence.computed_tokens = plan.num_tokens
+        live.prefix = self._cache.used_late(
+            query, plan, gained_tokens=gained, request_id=live.request_id
+        )
+        live.note_leap(gained)
+        self._fill(live, plan)
 
     def keep_boundary(self, live: LiveRequest) -> None:
         """The row stands at one of its boundaries."""
@@ -108,7 +132,7 @@ class PrefixReuse:
             self._ended.append(query)
 
     def forget(self, live: LiveRequest) -> None:
-        self._cache.forget_fetch(live.request_id)
+        self._cache.release(live.request_id)
 
     def persist(self) -> None:
         """Once a turn: what was kept in the turn before is computed by now."""
@@ -117,6 +141,12 @@ class PrefixReuse:
         self._persistable, self._ended = self._ended, []
 
     # --- inside
+
+    def _fill(self, live: LiveRequest, plan: RestorePlan) -> None:
+        assert live.sequence.row_id is not None
+        slices, boundary = self._cache.payloads(plan)
+        self._rows.restore_row(live.sequence.row_id, slices, boundary, num_tokens=plan.num_tokens)
+        live.sequence.computed_tokens = plan.num_tokens
 
     def _keep(self, live: LiveRequest, *, whole_blocks_only: bool = False) -> Query | None:
         """Copy what nobody has stored of what the row holds."""
@@ -144,10 +174,10 @@ class PrefixReuse:
 
     def _query(self, live: LiveRequest, num_tokens: int) -> Query:
         return Query(
-            model=self._model,
+            model=self.spec.name,
             chain=self._chain(live),
             num_tokens=num_tokens,
-            tenant=tenant_name(live.delivery.work.tenant),
+            owners=owners_of(live.delivery.work),
             needs=self._needs,
         )
 
@@ -157,21 +187,27 @@ class PrefixReuse:
             live.chain.extend(token_bytes(live.sequence.token_ids[len(live.chain) :]))
         return live.chain
 
-    def _boundaries(self, query: Query, plan: RestorePlan) -> tuple[int, ...]:
+    def _boundaries(self, live: LiveRequest, query: Query, plan: RestorePlan) -> tuple[int, ...]:
         """Where a windowed or recurrent model's row is worth copying on its way.
 
-        The last full block serves an edit of the last turn; the block where the prompt left the
-        known chains is where the next one will leave them too (the end of a system prompt shows
-        itself that way); and one every so often serves what nobody foresaw.
+        The ends of the system prompt and of the last turns are where other prompts will leave this
+        one; the last full block serves an edit of the last turn; the block where it left the known
+        chains is where the next one will too; one every so often serves what nobody foresaw.
         """
         if not self._needs.has_boundaries:
             return ()
         end = query.num_tokens - 1
-        wanted = {end, plan.nearest_tokens, *range(0, end, BOUNDARY_INTERVAL_TOKENS)}
+        interval = max(BLOCK_TOKENS, self.spec.boundary_interval_tokens)
+        wanted = {end, plan.branch_tokens, *range(0, end, interval)}
         on_grid = {position - position % BLOCK_TOKENS for position in wanted}
-        return tuple(sorted(one for one in on_grid if plan.num_tokens < one < end))
+        turns = live.delivery.work.boundaries
+        exact = {*turns[:1], *turns[-MAX_TURN_BOUNDARIES:]}
+        return tuple(sorted(one for one in on_grid | exact if plan.num_tokens < one < end))
 
 
-def tenant_name(tenant: str) -> bytes:
-    """The tenant as the cache and its files know it."""
-    return hashlib.sha256(b"hearth/tenant/1" + tenant.encode()).digest()[:TENANT_BYTES]
+def owners_of(work: wire.Work) -> frozenset[bytes]:
+    """Whom a request stands for in the cache."""
+    if work.publication is not None:
+        return frozenset([owner_name(OwnerKind.PUBLICATION, work.publication)])
+    teams = (owner_name(OwnerKind.TEAM, name) for name in work.cache_teams)
+    return frozenset([owner_name(OwnerKind.PERSON, work.tenant), *teams])

@@ -89,7 +89,7 @@ class DeviceShelf:
         if needs is None:
             return None
         root = root_key(loaded.identity)
-        return PrefixReuse(self._prefixes, runner, model=spec.name, root=root, needs=needs)
+        return PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)
 
 
 class ModelVoice:

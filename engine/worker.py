@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from engine import wire
-from engine.cache.prefix import PrefixCache
+from engine.cache.owners import OwnerKind, owner_name
+from engine.cache.prefix import BOTH_TIERS, ModelRules, PrefixCache
+from engine.cache.report import cache_status
 from engine.core.delivery import Delivery, Dropped
 from engine.core.suspects import SuspectGate
 from engine.handle import Events
@@ -20,10 +22,10 @@ from engine.metrics import Vitals
 from engine.model.memory import Memory
 from engine.model.reclaimer import Reclaimer
 from engine.pool import ModelPool
-from engine.reuse import tenant_name
 
 _IDLE_WAIT_SECONDS = 0.5
 _BLOCKED_WAIT_SECONDS = 0.02
+_RESTORING_WAIT_SECONDS = 0.001
 _SHOW_SECONDS = 0.25
 _PORTION_SECONDS = 2.0  # what a portion of a load may take without looking stalled
 
@@ -81,8 +83,13 @@ class Worker:
     @property
     def _wait_seconds(self) -> float:
         if not self._pool.is_idle:
-            return 0.0
+            return _RESTORING_WAIT_SECONDS if self._only_restores else 0.0
         return _BLOCKED_WAIT_SECONDS if self._pool.has_waiting else _IDLE_WAIT_SECONDS
+
+    @property
+    def _only_restores(self) -> bool:
+        busy = (handle for handle in self._pool.handles if not handle.is_idle)
+        return not self._pool.is_loading and all(handle.only_restores for handle in busy)
 
     def _handle(self, message: Received) -> Events:
         match message:
@@ -94,21 +101,28 @@ class Worker:
             case wire.Cancel(request_id=request_id):
                 return self._cancel(request_id)
             case wire.Configure(models=models):
-                self._share(models)
+                self._set_cache_rules(models)
                 return self._pool.configure(models)
             case wire.LoadModel(name=name):
                 self._pool.want(name)
             case wire.UnloadModel(name=name):
                 self._pool.unload(name)
-            case wire.ClearCache(model=name):
-                self._prefixes.clear(name)
+            case wire.ClearCache(model=name, tier=tier):
+                self._prefixes.clear(name, tiers=BOTH_TIERS if tier is None else (tier,))
             case wire.ForgetTenant(tenant=tenant):
-                self._prefixes.forget_tenant(tenant_name(tenant))
+                self._prefixes.forget_owner(owner_name(OwnerKind.PERSON, tenant))
+            case wire.Unpublish(publication=publication):
+                self._prefixes.forget_owner(owner_name(OwnerKind.PUBLICATION, publication))
         return []
 
-    def _share(self, models: tuple[wire.ModelSpec, ...]) -> None:
+    def _set_cache_rules(self, models: tuple[wire.ModelSpec, ...]) -> None:
         for spec in models:
-            self._prefixes.set_share_after(spec.name, spec.share_after)
+            rules = ModelRules(
+                share_after=spec.share_after,
+                memory_share=spec.cache_memory_share,
+                is_on_disk=spec.is_cached_on_disk,
+            )
+            self._prefixes.set_rules(spec.name, rules)
 
     def _cancel(self, request_id: str) -> Events:
         held = [one for one in self._suspects.held if one.work.request_id == request_id]
@@ -169,5 +183,8 @@ class Worker:
         self._shown_at = now
         rows = [row for handle in self._pool.handles for row in handle.row_statuses()]
         self._vitals.show(
-            models=self._pool.statuses(), rows=tuple(rows), readings=self._memory.read()
+            models=self._pool.statuses(),
+            rows=tuple(rows),
+            readings=self._memory.read(),
+            cache=cache_status(self._prefixes),
         )

@@ -1,35 +1,39 @@
 """What lies on disk, in SQLite: one row per record, so that starting reads no record file.
 
-It does not know the files themselves. Durability: WAL with synchronous=OFF; a power cut may cost
-rows or leave rows without files, and both read as a miss. Owner: the cache-io thread.
+It does not know the files themselves. Every row is under a checksum of its own. Durability: WAL
+with synchronous=OFF; a power cut may cost rows or leave rows without files, and both read as a
+miss. Owner: the cache-io thread.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import xxhash
+
+from engine.cache.owners import OWNER_BYTES, has_publication
 from engine.cache.record import Kind, RecordKey
 
-FORMAT = 1
+FORMAT = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
     key BLOB NOT NULL, kind TEXT NOT NULL, model TEXT NOT NULL, parent BLOB NOT NULL,
-    tokens BLOB NOT NULL, file_bytes INTEGER NOT NULL, owners BLOB NOT NULL,
-    used_at REAL NOT NULL, PRIMARY KEY (key, kind)
+    tokens BLOB NOT NULL, file_bytes INTEGER NOT NULL, owners BLOB NOT NULL, checksum BLOB NOT NULL,
+    is_published INTEGER NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (key, kind)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS record_by_use ON record (used_at);
+CREATE INDEX IF NOT EXISTS record_by_use ON record (is_published, used_at);
 CREATE TABLE IF NOT EXISTS written (day TEXT PRIMARY KEY, bytes INTEGER NOT NULL);
 """
-_COLUMNS = "key, kind, model, parent, tokens, file_bytes, owners, used_at"
-OWNER_BYTES = 16
+_COLUMNS = "key, kind, model, parent, tokens, file_bytes, owners, checksum, used_at"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`owners` are the 16-byte names of the tenants that computed the block themselves."""
+    """`owners` as owners.py names them."""
 
     record: RecordKey
     model: str
@@ -44,40 +48,54 @@ class DiskIndex:
     def __init__(self, path: Path) -> None:
         """Open or make the index; one of another format or a broken one is started anew."""
         self._path = path
+        self.num_corrupt = 0
         try:
             self._connection = self._open()
+            self._rows = self._read_rows()
         except sqlite3.DatabaseError:
-            for leftover in path.parent.glob(path.name + "*"):
-                leftover.unlink()
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
             self._connection = self._open()
+            self._rows = []
 
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
         self._path.chmod(0o600)
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        if found not in (0, FORMAT):
-            connection.close()
-            raise sqlite3.DatabaseError("another format")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=OFF")
-        connection.executescript(_SCHEMA)
-        connection.execute(f"PRAGMA user_version={FORMAT}")
+        with contextlib.ExitStack() as failed:
+            failed.callback(connection.close)
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+            if found not in (0, FORMAT):
+                raise sqlite3.DatabaseError("another format")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.executescript(_SCHEMA)
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+            failed.pop_all()
         return connection
 
     def close(self) -> None:
         self._connection.close()
 
-    def rows(self) -> Iterator[Row]:
-        for row in self._connection.execute(f"SELECT {_COLUMNS} FROM record ORDER BY used_at"):
-            yield _row(row)
+    def take_rows(self) -> list[Row]:
+        """What was there when the index was opened, once."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def has(self, record: RecordKey) -> bool:
+        query = "SELECT 1 FROM record WHERE key = ? AND kind = ?"
+        return self._connection.execute(query, (record.block, record.kind)).fetchone() is not None
 
     def total_bytes(self) -> int:
         (total,) = self._connection.execute("SELECT TOTAL(file_bytes) FROM record").fetchone()
         return int(total)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row) -> int:
+        """Know this record from now on; the bytes of an earlier row of it."""
+        replaced_bytes = self._file_bytes(row.record)
+        owners = b"".join(sorted(row.owners))
         self._connection.execute(
-            f"INSERT OR REPLACE INTO record ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?)",
+            f"INSERT OR REPLACE INTO record ({_COLUMNS}, is_published)"
+            " VALUES (?,?,?,?,?,?,?,?,?,?)",
             (
                 row.record.block,
                 row.record.kind,
@@ -85,10 +103,13 @@ class DiskIndex:
                 row.parent,
                 row.tokens,
                 row.file_bytes,
-                b"".join(sorted(row.owners)),
+                owners,
+                _checksum(row, owners),
                 row.used_at,
+                has_publication(row.owners),
             ),
         )
+        return replaced_bytes
 
     def remove(self, records: Sequence[RecordKey]) -> int:
         """Forget these; the bytes that their files held."""
@@ -112,13 +133,16 @@ class DiskIndex:
         self._connection.execute(query, (used_at, record.block, record.kind))
 
     def set_owners(self, block: bytes, owners: frozenset[bytes]) -> None:
-        self._connection.execute(
-            "UPDATE record SET owners = ? WHERE key = ?", (b"".join(sorted(owners)), block)
-        )
+        query = f"SELECT {_COLUMNS} FROM record WHERE key = ?"
+        for columns in self._connection.execute(query, (block,)).fetchall():
+            row = _row(columns)
+            if row is not None:
+                self.add(dataclasses.replace(row, owners=owners))
 
     def oldest(self, limit: int) -> list[Row]:
-        query = f"SELECT {_COLUMNS} FROM record ORDER BY used_at LIMIT ?"
-        return [_row(row) for row in self._connection.execute(query, (limit,))]
+        """What leaves first; what is published comes last."""
+        query = f"SELECT {_COLUMNS} FROM record ORDER BY is_published, used_at LIMIT ?"
+        return list(_valid(self._connection.execute(query, (limit,))))
 
     def add_written(self, day: str, num_bytes: int) -> None:
         self._connection.execute(
@@ -130,17 +154,47 @@ class DiskIndex:
         row = self._connection.execute("SELECT bytes FROM written WHERE day = ?", (day,)).fetchone()
         return row[0] if row else 0
 
+    def _read_rows(self) -> list[Row]:
+        """In the order of their use. Rows that are not as they were written are forgotten."""
+        query = f"SELECT {_COLUMNS} FROM record ORDER BY used_at"
+        found = self._connection.execute(query).fetchall()
+        rows = list(_valid(found))
+        self.num_corrupt = len(found) - len(rows)
+        if self.num_corrupt:
+            self._connection.execute("DELETE FROM record")
+            for row in rows:
+                self.add(row)
+        return rows
 
-def _row(columns: tuple) -> Row:  # type: ignore[type-arg]
-    key, kind, model, parent, tokens, file_bytes, owners, used_at = columns
-    return Row(
-        record=RecordKey(key, Kind(kind)),
-        model=model,
-        parent=parent,
-        tokens=tokens,
-        file_bytes=file_bytes,
-        owners=frozenset(
-            owners[at : at + OWNER_BYTES] for at in range(0, len(owners), OWNER_BYTES)
-        ),
-        used_at=used_at,
-    )
+
+def _valid(found: Iterable[tuple]) -> Iterable[Row]:  # type: ignore[type-arg]
+    return (row for columns in found if (row := _row(columns)) is not None)
+
+
+def _row(columns: tuple) -> Row | None:  # type: ignore[type-arg]
+    """None for a row that is not as it was written."""
+    key, kind, model, parent, tokens, file_bytes, owners, checksum, used_at = columns
+    try:
+        row = Row(
+            record=RecordKey(key, Kind(kind)),
+            model=model,
+            parent=parent,
+            tokens=tokens,
+            file_bytes=file_bytes,
+            owners=frozenset(
+                owners[at : at + OWNER_BYTES] for at in range(0, len(owners), OWNER_BYTES)
+            ),
+            used_at=float(used_at),
+        )
+        return row if _checksum(row, owners) == checksum else None
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
+def _checksum(row: Row, owners: bytes) -> bytes:
+    digest = xxhash.xxh3_128()
+    for part in (row.record.block, row.record.kind.encode(), row.model.encode(), row.parent):
+        digest.update(len(part).to_bytes(4, "little") + part)
+    digest.update(row.file_bytes.to_bytes(8, "little") + owners)
+    digest.update(row.tokens)
+    return digest.digest()

@@ -5,6 +5,7 @@ without a row, and a row without a file is a miss. No fsync: after a power cut a
 zeros, which its checksum shows, and that is a miss too.
 Room: least recently used records go first, inline, at most MAX_UNLINKS for one save.
 A full disk or a failing one stops nothing: the save is counted as dropped and serving goes on.
+Strays: files that a lost index or a dead process left are looked for by name, a few at a time.
 Owner: the cache-io thread.
 """
 
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
+import secrets
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,6 +22,7 @@ from pathlib import Path
 from engine.cache.disk_index import DiskIndex, Row
 from engine.cache.files import Files, RealFiles
 from engine.cache.record import ArrayBytes, Corrupt, RecordKey, pack, unpack
+from engine.cache.strays import TEMPORARY, Strays
 
 MAX_UNLINKS = 32
 FREE_READING_SECONDS = 5.0
@@ -45,15 +48,18 @@ class SaveOutcome:
 
 @dataclasses.dataclass(slots=True)
 class DiskCounters:
-    num_persisted: int = 0
-    num_dropped: int = 0
     num_evicted: int = 0
     num_corrupt: int = 0
     num_read_errors: int = 0
     num_write_errors: int = 0
+    num_strays: int = 0
     written_bytes: int = 0
     read_bytes: int = 0
     last_error: str = ""
+
+    def note(self, error: Exception) -> None:
+        strerror = error.strerror if isinstance(error, OSError) else str(error)
+        self.last_error = strerror or type(error).__name__
 
 
 class DiskTier:
@@ -74,47 +80,50 @@ class DiskTier:
         self._files: Files = files or RealFiles()
         self._now, self._today = now, today
         self._free: tuple[float, int] | None = None  # (read at, bytes)
-        self._temp_names = (f"{os.getpid()}-{n}.tmp" for n in itertools.count())
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._remove_leftovers()
-        self.index = DiskIndex(directory / "index.sqlite3")
-        self.used_bytes = self.index.total_bytes()
+        own_name = secrets.token_hex(8)
+        self._temp_names = (f"{own_name}-{n}{TEMPORARY}" for n in itertools.count())
+        self._strays = Strays(directory, own_prefix=own_name, is_known=self._is_known)
+        self._open_index()
+        self.counters.num_corrupt = self.index.num_corrupt
 
     def close(self) -> None:
         self.index.close()
 
+    @property
+    def written_today_bytes(self) -> int:
+        """Of the UTC day, restarts included."""
+        day, num_bytes = self._written
+        return num_bytes if day == self._today() else 0
+
     def save(self, row: Row, arrays: Sequence[ArrayBytes]) -> SaveOutcome:
         pieces = pack(row.record, row.tokens, arrays)
         file_bytes = sum(map(len, pieces))
-        evicted = tuple(self._make_room(file_bytes))
-        if not self._has_room(file_bytes):
-            self.counters.num_dropped += 1
-            return SaveOutcome(False, file_bytes, evicted)
+        evicted: tuple[RecordKey, ...] = ()
         try:
-            self._write(dataclasses.replace(row, file_bytes=file_bytes), pieces)
-        except OSError as error:
-            self.counters.num_dropped += 1
+            evicted = tuple(self._make_room(file_bytes))
+            if self._has_room(file_bytes):
+                self._write(dataclasses.replace(row, file_bytes=file_bytes), pieces)
+                self._count_written(file_bytes)
+                return SaveOutcome(True, file_bytes, evicted)
+        except (OSError, sqlite3.Error) as error:
             self._count_write_error(error)
-            return SaveOutcome(False, file_bytes, evicted)
-        self._count_written(file_bytes)
-        return SaveOutcome(True, file_bytes, evicted)
+            self._come_back()
+        return SaveOutcome(False, file_bytes, evicted)
 
     def load(self, record: RecordKey, tokens: bytes) -> list[ArrayBytes] | None:
         """The record's arrays; None when it cannot be had, and then it is no longer there."""
         try:
             data = self._files.read(self._path(record))
             arrays = unpack(data, record, tokens)
-        except FileNotFoundError:
-            self.counters.num_read_errors += 1
         except OSError as error:
             self.counters.num_read_errors += 1
-            self.counters.last_error = error.strerror or type(error).__name__
+            self.counters.note(error)
         except Corrupt as error:
             self.counters.num_corrupt += 1
-            self.counters.last_error = str(error)
+            self.counters.note(error)
         else:
             self.counters.read_bytes += len(data)
-            self.index.touch(record, time.time())
+            self._touch(record)
             return arrays
         self.remove([record])
         return None
@@ -122,7 +131,27 @@ class DiskTier:
     def remove(self, records: Sequence[RecordKey]) -> None:
         for record in records:
             self._unlink(self._path(record))
-        self.used_bytes -= self.index.remove(records)
+        try:
+            self.used_bytes -= self.index.remove(records)
+        except sqlite3.Error as error:
+            self._count_write_error(error)
+
+    def set_owners(self, block: bytes, owners: frozenset[bytes]) -> None:
+        try:
+            self.index.set_owners(block, owners)
+        except sqlite3.Error as error:
+            self._count_write_error(error)
+
+    def sweep(self) -> bool:
+        """Look at some more names in the folder, unlink strays; whether all were looked at."""
+        try:
+            strays, is_done = self._strays.look_on()
+        except (OSError, sqlite3.Error):
+            return True
+        for stray in strays:
+            self._unlink(stray)
+        self.counters.num_strays += len(strays)
+        return is_done
 
     # --- room
 
@@ -146,8 +175,7 @@ class DiskTier:
         return (
             self.used_bytes + file_bytes <= self.limits.budget_bytes
             and self._free_bytes() >= self.limits.free_floor_bytes + file_bytes
-            and self.index.written_bytes(self._today()) + file_bytes
-            <= self.limits.daily_write_bytes
+            and self.written_today_bytes + file_bytes <= self.limits.daily_write_bytes
         )
 
     def _free_bytes(self) -> int:
@@ -158,16 +186,32 @@ class DiskTier:
 
     # --- files
 
+    def _open_index(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.index = DiskIndex(self._directory / "index.sqlite3")
+        self.used_bytes = self.index.total_bytes()
+        day = self._today()
+        self._written = (day, self.index.written_bytes(day))
+
+    def _come_back(self) -> None:
+        """Somebody may have deleted the folder: then begin with an empty one."""
+        if self._directory.exists():
+            return
+        try:
+            self.index.close()
+            self._open_index()
+        except (OSError, sqlite3.Error) as error:
+            self._count_write_error(error)
+
     def _write(self, row: Row, pieces: Sequence[bytes | memoryview]) -> None:
         target = self._path(row.record)
         target.parent.mkdir(exist_ok=True, mode=0o700)
         temporary = self._directory / next(self._temp_names)
         try:
             self._files.write_new(temporary, pieces)
-            self.index.add(row)
-            self.used_bytes += row.file_bytes
+            self.used_bytes += row.file_bytes - self.index.add(row)
             self._files.rename(temporary, target)
-        except OSError:
+        except (OSError, sqlite3.Error):
             self._unlink(temporary)
             self.used_bytes -= self.index.remove([row.record])
             raise
@@ -175,25 +219,30 @@ class DiskTier:
     def _path(self, record: RecordKey) -> Path:
         return self._directory / record.block.hex()[:2] / record.file_name
 
+    def _is_known(self, record: RecordKey) -> bool:
+        return self.index.has(record)
+
     def _unlink(self, path: Path) -> None:
         try:
             self._files.unlink(path)
         except OSError as error:
             self._count_write_error(error)
 
-    def _remove_leftovers(self) -> None:
-        """Temp files of a process that died. Only the top folder is listed, never the records."""
-        for leftover in self._directory.glob("*.tmp"):
-            self._unlink(leftover)
+    def _touch(self, record: RecordKey) -> None:
+        try:
+            self.index.touch(record, time.time())
+        except sqlite3.Error as error:
+            self._count_write_error(error)
 
     def _count_written(self, file_bytes: int) -> None:
-        self.counters.num_persisted += 1
+        day = self._today()
         self.counters.written_bytes += file_bytes
-        self.index.add_written(self._today(), file_bytes)
+        self.index.add_written(day, file_bytes)
+        self._written = (day, self.written_today_bytes + file_bytes)
         if self._free is not None:
             self._free = (self._free[0], self._free[1] - file_bytes)
 
-    def _count_write_error(self, error: OSError) -> None:
+    def _count_write_error(self, error: Exception) -> None:
         self._free = None
         self.counters.num_write_errors += 1
-        self.counters.last_error = error.strerror or type(error).__name__
+        self.counters.note(error)

@@ -1,8 +1,9 @@
 """The cache-io thread: restores first, then saves, one queue. It owns the disk tier.
 
     model thread --save(row, arrays)-->  [ restores | saves, bounded by bytes ]  --> DiskTier
-                 <--take_restored()----  restored arrays, or None where it could not be had in time
+                 <--take_results()-----  restored arrays, as far as they could be had in time
 
+Where there is nothing else to do it sweeps the folder for strays, a few names at a time.
 The model thread never waits for a disk. A save that finds the queue full is dropped and counted at
 once; a restore has a deadline, after which its result is not wanted any more.
 """
@@ -20,12 +21,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from engine.cache.disk_index import Row
-from engine.cache.disk_tier import DiskTier
+from engine.cache.disk_tier import DiskTier, SaveOutcome
 from engine.cache.record import ArrayBytes, RecordKey
 
 logger = logging.getLogger(__name__)
 
 _RESTORE, _MAINTAIN, _SAVE, _STOP = range(4)
+SWEEP_PAUSE_SECONDS = 0.1  # between portions
+SWEEP_AGAIN_SECONDS = 3600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class Saved:
     record: RecordKey
     is_persisted: bool
     file_bytes: int
+    owners: frozenset[bytes]
     evicted: tuple[RecordKey, ...]
 
 
@@ -66,9 +70,10 @@ class _Job:
 
 class CacheIO:
     def __init__(self, disk: DiskTier, *, max_queued_bytes: int) -> None:
-        self._disk = disk
+        self.disk = disk  # counters and sizes may be read from any thread
+        self.queued_bytes = 0
         self._max_queued_bytes = max_queued_bytes
-        self._queued_bytes = 0
+        self._sweep_at = time.monotonic()
         self._jobs: list[_Job] = []
         self._numbers = itertools.count()
         self._condition = threading.Condition()
@@ -84,9 +89,9 @@ class CacheIO:
         """Queue a record to be written; False when the queue is full and it was dropped."""
         num_bytes = sum(memoryview(array.data).nbytes for array in arrays)
         with self._condition:
-            if self._is_stopping or self._queued_bytes + num_bytes > self._max_queued_bytes:
+            if self._is_stopping or self.queued_bytes + num_bytes > self._max_queued_bytes:
                 return False
-            self._queued_bytes += num_bytes
+            self.queued_bytes += num_bytes
             self._add(_SAVE, lambda: self._save(row, arrays, num_bytes))
         return True
 
@@ -102,12 +107,14 @@ class CacheIO:
     def maintain(self, work: Callable[[DiskTier], Any]) -> None:
         """Run something on the disk tier between restores and saves."""
         with self._condition:
-            self._add(_MAINTAIN, lambda: work(self._disk))
+            self._add(_MAINTAIN, lambda: work(self.disk))
 
     def take_results(self) -> list[Restored | Saved]:
         results = []
         while self._results:
-            results.append(self._results.popleft())
+            results.append(result := self._results.popleft())
+            if isinstance(result, Restored):
+                self._cancelled.discard(result.request_id)
         return results
 
     def close(self, *, wait_seconds: float) -> bool:
@@ -118,7 +125,7 @@ class CacheIO:
         self._thread.join(wait_seconds)
         if self._thread.is_alive():
             return False
-        self._disk.close()
+        self.disk.close()
         return True
 
     # --- the thread
@@ -129,10 +136,7 @@ class CacheIO:
 
     def _loop(self) -> None:
         while True:
-            with self._condition:
-                while not self._jobs:
-                    self._condition.wait()
-                job = heapq.heappop(self._jobs)
+            job = self._next_job()
             if job.priority == _STOP:
                 return
             try:
@@ -140,15 +144,36 @@ class CacheIO:
             except Exception:
                 logger.exception("a cache job failed")
 
+    def _next_job(self) -> _Job:
+        with self._condition:
+            while not self._jobs:
+                if self._condition.wait(max(0.0, self._sweep_at - time.monotonic())):
+                    continue
+                self._add(_SAVE, self._sweep)
+            return heapq.heappop(self._jobs)
+
+    def _sweep(self) -> None:
+        is_done = self.disk.sweep()
+        pause = SWEEP_AGAIN_SECONDS if is_done else SWEEP_PAUSE_SECONDS
+        self._sweep_at = time.monotonic() + pause
+
     def _save(self, row: Row, arrays: Sequence[ArrayBytes], num_bytes: int) -> None:
+        """Whatever happens, the model thread hears what came of it."""
+        outcome = SaveOutcome(False, 0, ())
         try:
-            outcome = self._disk.save(row, arrays)
-            self._results.append(
-                Saved(row.record, outcome.is_persisted, outcome.file_bytes, outcome.evicted)
-            )
+            outcome = self.disk.save(row, arrays)
         finally:
+            self._results.append(
+                Saved(
+                    record=row.record,
+                    is_persisted=outcome.is_persisted,
+                    file_bytes=outcome.file_bytes,
+                    owners=row.owners,
+                    evicted=outcome.evicted,
+                )
+            )
             with self._condition:
-                self._queued_bytes -= num_bytes
+                self.queued_bytes -= num_bytes
 
     def _restore(self, request_id: str, wanted: Sequence[Wanted], deadline_at: float) -> None:
         started = time.monotonic()
@@ -157,12 +182,11 @@ class CacheIO:
         for want in wanted:
             if request_id in self._cancelled or time.monotonic() > deadline_at:
                 break
-            found = self._disk.load(want.record, want.tokens)
+            found = self.disk.load(want.record, want.tokens)
             if found is None:
                 missing.append(want.record)
                 break
             arrays.append(found)
-        self._cancelled.discard(request_id)
         num_bytes = sum(memoryview(part.data).nbytes for found in arrays for part in found)
         seconds = time.monotonic() - started
         self._results.append(Restored(request_id, arrays, tuple(missing), num_bytes, seconds))

@@ -8,28 +8,32 @@ Owner: the model thread.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Set
 
+from engine.cache.owners import has_publication
 from engine.cache.record import Kind, RecordKey
 from engine.core.blocks import TOKEN_BYTES, Span
+from engine.wire import CacheTier
 
-MAX_OWNERS = 8
+MAX_OWNERS = 256  # 4 KB a block; who comes later computes for themselves in the strict mode
 
 
 @dataclasses.dataclass(slots=True)
 class Node:
-    """`owners` computed this block themselves; `on_disk` are the kinds whose files are written,
-    `saving` those handed to the writer, `file_bytes` the sizes of the written ones."""
+    """`owners` computed this block themselves or speak for those who did; `on_disk` are the kinds
+    whose files are written, with their sizes, `saving` those handed to the writer, `pinned` what
+    stays in memory because it is published."""
 
     key: bytes
     parent: bytes
     tokens: bytes
     model: str
     owners: set[bytes] = dataclasses.field(default_factory=set)
-    on_disk: set[Kind] = dataclasses.field(default_factory=set)
+    on_disk: dict[Kind, int] = dataclasses.field(default_factory=dict)
     in_memory: set[Kind] = dataclasses.field(default_factory=set)
     saving: set[Kind] = dataclasses.field(default_factory=set)
-    file_bytes: dict[Kind, int] = dataclasses.field(default_factory=dict)
+    pinned: set[RecordKey] = dataclasses.field(default_factory=set)
     children: dict[bytes, None] = dataclasses.field(default_factory=dict)
 
     @property
@@ -42,11 +46,18 @@ class Node:
     def record(self, kind: Kind) -> RecordKey:
         return RecordKey(self.key, kind)
 
-    def add_owner(self, owner: bytes) -> bool:
-        """Whether that was news. Past MAX_OWNERS a block belongs to everybody already."""
-        if owner in self.owners or len(self.owners) >= MAX_OWNERS:
+    def records(self) -> list[RecordKey]:
+        return [self.record(kind) for kind in sorted(self.in_memory | self.on_disk.keys())]
+
+    @property
+    def is_published(self) -> bool:
+        return has_publication(self.owners)
+
+    def add_owners(self, owners: Set[bytes]) -> bool:
+        """Whether that was news."""
+        if owners <= self.owners or len(self.owners) >= MAX_OWNERS:
             return False
-        self.owners.add(owner)
+        self.owners |= owners
         return True
 
 
@@ -57,6 +68,8 @@ class Nodes:
     """
 
     def __init__(self) -> None:
+        self.disk_bytes: Counter[str] = Counter()  # by model, as disk_records
+        self.disk_records: Counter[str] = Counter()
         self._nodes: dict[bytes, Node] = {}
         self._orphans: dict[bytes, dict[bytes, None]] = {}
 
@@ -90,15 +103,30 @@ class Nodes:
         children = node.children if node is not None else self._orphans.get(key, {})
         return (self._nodes[child] for child in reversed(children))
 
-    def dropped(self, records: Iterable[RecordKey], *, tier: str) -> None:
-        """These records left a tier ("memory" or "disk"); nodes left without any are forgotten."""
+    def put_on_disk(self, node: Node, kind: Kind, num_bytes: int) -> None:
+        self._take_off_disk(node, kind)
+        node.on_disk[kind] = num_bytes
+        self.disk_bytes[node.model] += num_bytes
+        self.disk_records[node.model] += 1
+
+    def dropped(self, records: Iterable[RecordKey], *, tier: CacheTier) -> None:
+        """These records left a tier; nodes left without any are forgotten."""
         for record in records:
             node = self._nodes.get(record.block)
             if node is None:
                 continue
-            (node.in_memory if tier == "memory" else node.on_disk).discard(record.kind)
+            if tier is CacheTier.MEMORY:
+                node.in_memory.discard(record.kind)
+                node.pinned.discard(record)
+            else:
+                self._take_off_disk(node, record.kind)
             if not node.in_memory and not node.on_disk:
                 self._forget(node)
+
+    def _take_off_disk(self, node: Node, kind: Kind) -> None:
+        if (num_bytes := node.on_disk.pop(kind, None)) is not None:
+            self.disk_bytes[node.model] -= num_bytes
+            self.disk_records[node.model] -= 1
 
     def _forget(self, node: Node) -> None:
         del self._nodes[node.key]

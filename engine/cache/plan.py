@@ -30,6 +30,8 @@ class Miss(StrEnum):
     NOT_OWNER = "not_owner"  # somebody has, but it is not this tenant's to use
     WALKED_BACK = "walked_back"  # known further, but not for every layer kind
     SLOWER = "slower"  # on disk, but computing it again is quicker
+    LATE = "late"  # on disk, but it had not been read in time
+    UNREADABLE = "unreadable"  # on disk, but damaged, foreign or gone
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,12 +44,12 @@ class Needs:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """The first `num_tokens` of a chain, and whose it is: `tenant` is a 16-byte name."""
+    """The first `num_tokens` of a chain, and whom the request stands for (owners.py)."""
 
     model: str
     chain: Chain
     num_tokens: int
-    tenant: bytes
+    owners: frozenset[bytes]
     needs: Needs
 
     def spans(self) -> Iterator[Span]:
@@ -65,10 +67,12 @@ class Step:
 
 @dataclasses.dataclass(slots=True)
 class _Way:
-    """What is known along a prompt. `known` counts everybody's blocks, `steps` the usable ones."""
+    """What is known along a prompt. `known` counts everybody's blocks, `steps` and `usable` those
+    that the request may use; only `usable` counts blocks that agree in part."""
 
     steps: list[Step] = dataclasses.field(default_factory=list)
     known: int = 0
+    usable: int = 0
     was_refused: bool = False
 
     @property
@@ -86,6 +90,7 @@ class RestorePlan:
     from_disk: tuple[RecordKey, ...]
     miss: Miss
     nearest_tokens: int  # how far the nearest stored chain goes along, whoever owns it
+    branch_tokens: int  # the same among what the request may use
 
     @property
     def disk_tokens(self) -> int:
@@ -108,7 +113,12 @@ def plan_restore(
 ) -> RestorePlan:
     """The longest usable restore point of a prompt, one token always left to compute."""
     way = _follow(query, nodes, may_use)
-    usable = _complete(way.steps, query.needs, memory_only=memory_only)
+
+    def is_usable(node: Node, kind: Kind) -> bool:
+        is_there = kind in node.in_memory if memory_only else node.has(kind)
+        return is_there and may_use(node)
+
+    usable = _complete(way.steps, query.needs, nodes, is_usable=is_usable)
     if usable and usable[-1].stop < LEAST_TOKENS:
         usable = []
     num_tokens = usable[-1].stop if usable else 0
@@ -119,6 +129,7 @@ def plan_restore(
         from_disk=_from_disk(usable, query.needs),
         miss=_miss(query, num_tokens, way),
         nearest_tokens=way.known,
+        branch_tokens=way.usable,
     )
 
 
@@ -141,6 +152,7 @@ def _take(way: _Way, step: Step, may_use: Callable[[Node], bool]) -> None:
     way.was_refused = way.was_refused or not may_use(step.node)
     if not way.was_refused:
         way.steps.append(step)
+        way.usable = step.stop
 
 
 def _take_nearest_child(
@@ -151,25 +163,38 @@ def _take_nearest_child(
     for node in itertools.islice(nodes.children(span.parent), MAX_CHILDREN_COMPARED):
         stop = span.start + common_tokens(node.tokens, span.token_bytes)
         way.known = max(way.known, stop)
+        if not may_use(node):
+            continue
+        way.usable = max(way.usable, stop)
         is_whole = stop - span.start == node.num_tokens
         can_end_here = is_whole or not needs.has_boundaries
-        if stop > (best.stop if best else span.start) and can_end_here and may_use(node):
+        if stop > (best.stop if best else span.start) and can_end_here:
             best = Step(node, span.start, stop)
     if best is not None and not way.was_refused:
         way.steps.append(best)
 
 
-def _complete(way: list[Step], needs: Needs, *, memory_only: bool) -> list[Step]:
+def _complete(
+    way: list[Step], needs: Needs, nodes: Nodes, *, is_usable: Callable[[Node, Kind], bool]
+) -> list[Step]:
     """The longest beginning of the way at whose end every layer kind can be restored."""
-
-    def has(node: Node, kind: Kind) -> bool:
-        return kind in node.in_memory if memory_only else node.has(kind)
-
     if needs.has_slices:
-        way = list(itertools.takewhile(lambda step: has(step.node, Kind.SLICE), way))
-    if needs.has_boundaries:
-        while way and not has(way[-1].node, Kind.BOUNDARY):
-            way = way[:-1]
+        way = list(itertools.takewhile(lambda step: is_usable(step.node, Kind.SLICE), way))
+    if not needs.has_boundaries:
+        return way
+    kinds = list(Kind) if needs.has_slices else [Kind.BOUNDARY]
+    while way and not is_usable(way[-1].node, Kind.BOUNDARY):
+        *way, last = way
+        tails = [
+            node
+            for node in itertools.islice(nodes.children(last.node.parent), MAX_CHILDREN_COMPARED)
+            if len(node.tokens) < len(last.node.tokens)
+            and last.node.tokens.startswith(node.tokens)
+            and all(is_usable(node, kind) for kind in kinds)
+        ]
+        if tails:
+            longest = max(tails, key=lambda node: len(node.tokens))
+            way.append(Step(longest, last.start, last.start + longest.num_tokens))
     return way
 
 

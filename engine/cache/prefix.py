@@ -1,7 +1,7 @@
 """The prefix cache: what of a prompt need not be computed again, over both tiers.
 
 It does not know mlx: payloads are opaque, two callables turn one into bytes and back. It does not
-know people: a tenant is a 16-byte name. Owner: the model thread; the disk is behind CacheIO.
+know people: owners are 16-byte names. Owner: the model thread; the disk is behind CacheIO.
 
     plan(query)          -> RestorePlan            decide
     payloads(plan)       -> what to restore from   when everything is in memory
@@ -10,8 +10,8 @@ know people: a tenant is a 16-byte name. Owner: the model thread; the disk is be
     store(query, ...)                              keep what was computed
     persist(query)                                 a turn has ended: write its blocks to disk
 
-Whose is it: a tenant uses a block that it computed itself, or one that `share_after` tenants
-computed. Nothing is stored twice: who computes a known block becomes one of its owners.
+Whose is it: owners.py. Nothing is stored twice: who computes a known block becomes one of its
+owners.
 """
 
 from __future__ import annotations
@@ -21,48 +21,35 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from engine import wire
+from engine.cache.captures import Capture, Captured, Payload
 from engine.cache.costs import RestoreCosts
 from engine.cache.disk_index import Row
+from engine.cache.fetches import Fetches
 from engine.cache.io_thread import CacheIO, Restored, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.nodes import Node, Nodes
+from engine.cache.owners import is_nobodys, may_use
 from engine.cache.plan import Miss, Query, RestorePlan, plan_restore
 from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import Span
 
-DEFAULT_SHARE_AFTER = 3
+BOTH_TIERS = (wire.CacheTier.MEMORY, wire.CacheTier.DISK)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Payload:
-    """Opaque to the cache but for its size."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRules:
+    """How one model's prefixes are kept. A `share_after` of None means never."""
 
-    content: Any
-    num_bytes: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Captured:
-    """What the model side copied for one block; None for a kind that is not wanted or not there."""
-
-    span: Span
-    slice: Payload | None
-    boundary: Payload | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Capture:
-    """A block worth copying: which kinds of it nobody has stored."""
-
-    span: Span
-    wants_slice: bool
-    wants_boundary: bool
+    share_after: int | None = 3
+    memory_share: float = 1.0
+    is_on_disk: bool = True
 
 
 class PrefixCache:
     """Invariants: a node's in_memory kinds are those in the memory tier; a plan names only records
-    that its tenant may use. A share_after of None means never."""
+    that its request may use."""
 
     def __init__(
         self,
@@ -74,15 +61,14 @@ class PrefixCache:
         rows: Iterable[Row] = (),
     ) -> None:
         self.memory = memory
+        self.io = io
+        self.nodes = Nodes()
         self.statistics = CacheStatistics()
         self.costs = RestoreCosts()
-        self._io = io
         self._dump, self._revive = dump, revive
-        self._nodes = Nodes()
-        self._share_after: dict[str, int | None] = {}
-        self._fetching: dict[str, RestorePlan] = {}
-        self._fetched: list[str] = []
-        self._fetched_tokens: dict[str, int] = {}
+        self._rules: dict[str, ModelRules] = {}
+        self._fetches = Fetches(io)
+        self._pinned: dict[str, list[RecordKey]] = {}  # by request_id
         for row in rows:
             self._add_row(row)
 
@@ -93,7 +79,7 @@ class PrefixCache:
     ) -> RestorePlan:
         """What to restore. What is on disk is left out where computing it takes less time:
         `prefill_seconds` says how long a number of tokens takes."""
-        plan = plan_restore(query, self._nodes, may_use=lambda node: self._may_use(node, query))
+        plan = plan_restore(query, self.nodes, may_use=lambda node: self._may_use(node, query))
         if not plan.from_disk:
             return plan
         in_memory = self.plan_in_memory(query)
@@ -104,7 +90,7 @@ class PrefixCache:
 
     def plan_in_memory(self, query: Query) -> RestorePlan:
         return plan_restore(
-            query, self._nodes, may_use=lambda node: self._may_use(node, query), memory_only=True
+            query, self.nodes, may_use=lambda node: self._may_use(node, query), memory_only=True
         )
 
     def payloads(self, plan: RestorePlan) -> tuple[list[tuple[Any, int]], Any | None]:
@@ -113,57 +99,78 @@ class PrefixCache:
         boundary = self.memory.get(plan.boundary) if plan.boundary else None
         return slices, boundary
 
-    def used(self, query: Query, plan: RestorePlan, *, request_id: str = "") -> None:
-        """A row was restored by this plan: count it and keep what it used young."""
-        disk_tokens = min(self._fetched_tokens.pop(request_id, 0), plan.num_tokens)
-        records = [record for record, _ in plan.slices]
-        if plan.boundary is not None:
-            records.append(plan.boundary)
-        self.memory.touch(reversed(records))
-        self.statistics.num_lookups += 1
-        self.statistics.looked_up_tokens += query.num_tokens
-        self.statistics.hit_disk_tokens += disk_tokens
-        self.statistics.hit_memory_tokens += plan.num_tokens - disk_tokens
-        self.statistics.misses[plan.miss] += 1
+    def used(
+        self,
+        query: Query,
+        plan: RestorePlan,
+        *,
+        begun: wire.PrefixUse | None = None,
+        request_id: str = "",
+    ) -> wire.PrefixUse:
+        """A row is restored by this plan: count it, keep what it uses until release().
+
+        `begun` is how the request began: the disk's reasons are better known than memory's.
+        """
+        disk_tokens = min(self._fetches.disk_tokens(request_id), plan.num_tokens)
+        miss = plan.miss
+        if miss is not Miss.NONE and begun is not None and begun.miss == Miss.SLOWER:
+            miss = Miss.SLOWER
+        if miss is not Miss.NONE:
+            miss = self._fetches.fault(request_id) or miss
+        self._keep_young(plan, request_id)
+        self.statistics.models[query.model].count(
+            asked_tokens=query.num_tokens,
+            hit_tokens=plan.num_tokens,
+            disk_tokens=disk_tokens,
+            miss=miss,
+        )
+        return _prefix_use(plan, miss, disk_tokens)
+
+    def used_late(
+        self, query: Query, plan: RestorePlan, *, gained_tokens: int, request_id: str
+    ) -> wire.PrefixUse:
+        """A row that had begun to compute goes on from what came from disk meanwhile."""
+        self._keep_young(plan, request_id)
+        self.statistics.models[query.model].count_late(gained_tokens=gained_tokens)
+        return _prefix_use(plan, plan.miss, gained_tokens)
+
+    def release(self, request_id: str) -> None:
+        """The request has ended: what it used may leave, what it still wants from disk is void."""
+        self._fetches.forget(request_id)
+        self.memory.unpin(self._pinned.pop(request_id, ()))
 
     # --- from disk
 
     def fetch(self, request_id: str, plan: RestorePlan, *, deadline_at: float) -> None:
         """Start reading what a plan has on disk; take_fetched() tells when that has ended."""
-        assert self._io is not None, "a plan without a disk names nothing on disk"
         wanted = [Wanted(record, self._tokens_of(record)) for record in plan.from_disk]
-        self._fetching[request_id] = plan
-        self._io.restore(request_id, wanted, deadline_at=deadline_at)
-
-    def forget_fetch(self, request_id: str) -> None:
-        self._fetched_tokens.pop(request_id, None)
-        if self._fetching.pop(request_id, None) is not None and self._io is not None:
-            self._io.cancel(request_id)
+        self._fetches.start(request_id, plan, wanted, deadline_at=deadline_at)
 
     def take_fetched(self) -> list[str]:
         """Requests whose reading has ended; what could be read is in memory. Plan them again."""
-        if self._io is not None:
-            for result in self._io.take_results():
+        if self.io is not None:
+            for result in self.io.take_results():
                 if isinstance(result, Restored):
                     self._take_restored(result)
                 else:
                     self._take_saved(result)
-        fetched, self._fetched = self._fetched, []
-        return fetched
+        return self._fetches.take_ended()
 
     # --- keeping
 
     def missing(self, query: Query, *, boundaries: frozenset[int]) -> list[Capture]:
-        """The blocks of a computed prompt that lack a record; `boundaries`: positions captured.
+        """The blocks of a computed prompt worth copying; `boundaries`: positions captured.
 
-        The tenant has computed all of it, so it becomes an owner of what is already there.
+        Its owners have computed all of it, so they own what is already there as well. What they
+        may not use is copied though somebody else's copy is held: not doing so would be noticed.
         """
         wanted = []
         for span in query.spans():
-            node = self._nodes.find(span)
+            node = self.nodes.find(span)
+            is_ours = node is not None and self._may_use(node, query)
+            held = node.in_memory if node is not None and is_ours else set()
             if node is not None:
-                self._add_owner(node, query.tenant)
-            held = node.in_memory if node is not None else set()
+                self._add_owners(node, query.owners)
             is_boundary = query.needs.has_boundaries and span.stop in boundaries
             capture = Capture(
                 span,
@@ -175,80 +182,133 @@ class PrefixCache:
         return wanted
 
     def store(self, query: Query, captured: Sequence[Captured]) -> None:
-        for block in captured:
+        """The end of the prompt first: of one that is never used, the beginning leaves last."""
+        for block in reversed(captured):
             for kind, payload in ((Kind.SLICE, block.slice), (Kind.BOUNDARY, block.boundary)):
                 if payload is not None:
                     self._hold(query, block.span, kind, payload)
+            if not query.needs.has_boundaries:
+                self._drop_outgrown(block.span)
 
     def persist(self, query: Query) -> None:
         """Hand the records of this prompt that are not on disk to the writer."""
-        if self._io is None:
+        if self.io is None or not self._rules_of(query.model).is_on_disk:
             return
         for span in query.spans():
-            node = self._nodes.find(span)
-            if node is None:
-                continue
-            for kind in sorted(node.in_memory - node.on_disk):
-                self._save(node, kind)
+            node = self.nodes.find(span)
+            if node is not None:
+                for kind in sorted(node.in_memory - node.on_disk.keys() - node.saving):
+                    self._save(self.io, node, kind)
 
     # --- rules and people
 
-    def set_share_after(self, model: str, share_after: int | None) -> None:
-        self._share_after[model] = share_after
+    def set_rules(self, model: str, rules: ModelRules) -> None:
+        was_on_disk = self._rules_of(model).is_on_disk
+        self._rules[model] = rules
+        self.nodes.dropped(
+            self.memory.set_share(model, rules.memory_share), tier=wire.CacheTier.MEMORY
+        )
+        if was_on_disk and not rules.is_on_disk:
+            self.clear(model, tiers=(wire.CacheTier.DISK,))
 
-    def forget_tenant(self, tenant: bytes) -> int:
-        """Delete what only this tenant owns, in both tiers; how many records went."""
+    def forget_owner(self, owner: bytes) -> int:
+        """Delete what is nobody's without this owner, in both tiers; how many records went."""
         records: list[RecordKey] = []
-        for node in self._nodes:
-            if tenant not in node.owners:
+        for node in self.nodes:
+            if owner not in node.owners:
                 continue
-            node.owners.discard(tenant)
-            if not node.owners:
-                records += self._records(node)
-            else:
-                self._write_owners(node)
-        self._remove(records)
+            node.owners.discard(owner)
+            if is_nobodys(node.owners):
+                records += node.records()
+                continue
+            self._write_owners(node)
+            self._pin_published(node)
+        self._remove(records, tiers=BOTH_TIERS)
         return len(records)
 
-    def clear(self, model: str) -> None:
-        """Remove what is kept of a model, in both tiers."""
-        nodes = [node for node in self._nodes if node.model == model]
-        self._remove([record for node in nodes for record in self._records(node)])
+    def clear(self, model: str, *, tiers: Sequence[wire.CacheTier] = BOTH_TIERS) -> None:
+        """Remove what is kept of a model in these tiers."""
+        nodes = [node for node in self.nodes if node.model == model]
+        self._remove([record for node in nodes for record in node.records()], tiers=tiers)
+
+    def shrink(self, to_bytes: int) -> int:
+        """Let the memory tier go down to this size, for now; how many bytes it gave back."""
+        before = self.memory.used_bytes
+        self.nodes.dropped(self.memory.shrink(to_bytes), tier=wire.CacheTier.MEMORY)
+        return before - self.memory.used_bytes
 
     # --- inside
 
+    def _rules_of(self, model: str) -> ModelRules:
+        return self._rules.get(model) or ModelRules()
+
     def _may_use(self, node: Node, query: Query) -> bool:
-        share_after = self._share_after.get(node.model, DEFAULT_SHARE_AFTER)
-        is_shared = share_after is not None and len(node.owners) >= share_after
-        return query.tenant in node.owners or is_shared
+        share_after = self._rules_of(node.model).share_after
+        return may_use(node.owners, query.owners, share_after=share_after)
+
+    def _keep_young(self, plan: RestorePlan, request_id: str) -> None:
+        records = [record for record, _ in plan.slices]
+        if plan.boundary is not None:
+            records.append(plan.boundary)
+        self.memory.touch(reversed(records))
+        if request_id:
+            self.memory.unpin(self._pinned.pop(request_id, ()))
+            self._pinned[request_id] = self.memory.pin(records)
 
     def _load_seconds(self, plan: RestorePlan) -> float:
         num_bytes = sum(self._file_bytes(record) for record in plan.from_disk)
         return self.costs.load_seconds(num_bytes, len(plan.from_disk))
 
     def _file_bytes(self, record: RecordKey) -> int:
-        node = self._nodes.get(record.block)
-        return node.file_bytes.get(record.kind, 0) if node else 0
+        node = self.nodes.get(record.block)
+        return node.on_disk.get(record.kind, 0) if node else 0
 
     def _tokens_of(self, record: RecordKey) -> bytes:
-        node = self._nodes.get(record.block)
+        node = self.nodes.get(record.block)
         assert node is not None, "a plan names known blocks only"
         return node.tokens
 
     def _hold(self, query: Query, span: Span, kind: Kind, payload: Payload) -> None:
-        node = self._nodes.obtain(
+        node = self.nodes.obtain(
             key=span.key, parent=span.parent, tokens=span.token_bytes, model=query.model
         )
-        node.in_memory.add(kind)
-        self._add_owner(node, query.tenant)
+        self._add_owners(node, query.owners)
         self._put(node, kind, payload)
 
     def _put(self, node: Node, kind: Kind, payload: Payload) -> None:
-        evicted = self.memory.put(node.record(kind), payload.content, num_bytes=payload.num_bytes)
-        self._nodes.dropped(evicted, tier="memory")
+        if kind in node.in_memory:
+            return
+        node.in_memory.add(kind)
+        evicted = self.memory.put(
+            node.record(kind), payload.content, num_bytes=payload.num_bytes, model=node.model
+        )
+        self._pin_published(node)
+        self.nodes.dropped(evicted, tier=wire.CacheTier.MEMORY)
 
-    def _save(self, node: Node, kind: Kind) -> None:
-        assert self._io is not None
+    def _pin_published(self, node: Node) -> None:
+        """A published prompt stays in memory until it is published no more."""
+        if not node.is_published:
+            self.memory.unpin(node.pinned)
+            node.pinned.clear()
+            return
+        held = {node.record(kind) for kind in node.in_memory}
+        node.pinned.update(self.memory.pin(held - node.pinned))
+
+    def _drop_outgrown(self, span: Span) -> None:
+        """Tails of earlier turns that this block begins with: a restore can end inside it."""
+        node = self.nodes.find(span)
+        if node is None:
+            return
+        outgrown = [
+            tail
+            for tail in self.nodes.children(span.parent)
+            if len(tail.tokens) < len(node.tokens)
+            and tail.owners <= node.owners
+            and node.tokens.startswith(tail.tokens)
+        ]
+        self._remove([one for tail in outgrown for one in tail.records()], tiers=BOTH_TIERS)
+
+    def _save(self, io: CacheIO, node: Node, kind: Kind) -> None:
         row = Row(
             record=node.record(kind),
             model=node.model,
@@ -258,18 +318,15 @@ class PrefixCache:
             owners=frozenset(node.owners),
             used_at=time.time(),
         )
-        if kind in node.saving:
-            return
-        is_queued = self._io.save(row, self._dump(self.memory.get(row.record)))
-        if is_queued:
+        self.statistics.num_saved += 1
+        if io.save(row, self._dump(self.memory.get(row.record))):
             node.saving.add(kind)
-            self.statistics.num_saved += 1
         else:
             self.statistics.num_dropped += 1
 
     def _take_saved(self, saved: Saved) -> None:
-        self._nodes.dropped(saved.evicted, tier="disk")
-        node = self._nodes.get(saved.record.block)
+        self.nodes.dropped(saved.evicted, tier=wire.CacheTier.DISK)
+        node = self.nodes.get(saved.record.block)
         if node is not None:
             node.saving.discard(saved.record.kind)
         if not saved.is_persisted:
@@ -279,57 +336,57 @@ class PrefixCache:
         if node is None:  # left memory and was forgotten before the writer came to it
             self._remove_files([saved.record])
             return
-        node.on_disk.add(saved.record.kind)
-        node.file_bytes[saved.record.kind] = saved.file_bytes
-
-    def _take_restored(self, result: Restored) -> None:
-        plan = self._fetching.pop(result.request_id, None)
-        self._nodes.dropped(result.missing, tier="disk")
-        self.costs.learn(result.num_bytes, len(result.arrays), result.seconds)
-        if plan is None:
-            return
-        self.statistics.num_restores += 1
-        self.statistics.restore_seconds += result.seconds
-        self.statistics.restored_bytes += result.num_bytes
-        self.statistics.num_late_restores += len(result.arrays) < len(plan.from_disk)
-        for record, arrays in zip(plan.from_disk, result.arrays, strict=False):
-            self._promote(record, arrays)
-        self._fetched.append(result.request_id)
-        self._fetched_tokens[result.request_id] = plan.disk_tokens
-
-    def _promote(self, record: RecordKey, arrays: Sequence[ArrayBytes]) -> None:
-        node = self._nodes.get(record.block)
-        if node is not None and record.kind not in node.in_memory:
-            node.in_memory.add(record.kind)
-            self._put(node, record.kind, self._revive(arrays))
-
-    def _add_row(self, row: Row) -> None:
-        node = self._nodes.obtain(
-            key=row.record.block, parent=row.parent, tokens=row.tokens, model=row.model
-        )
-        node.on_disk.add(row.record.kind)
-        node.file_bytes[row.record.kind] = row.file_bytes
-        node.owners |= row.owners
-
-    def _add_owner(self, node: Node, tenant: bytes) -> None:
-        if node.add_owner(tenant):
+        self.nodes.put_on_disk(node, saved.record.kind, saved.file_bytes)
+        if node.owners != saved.owners:  # others became owners since it was handed over
             self._write_owners(node)
 
+    def _take_restored(self, result: Restored) -> None:
+        self.nodes.dropped(result.missing, tier=wire.CacheTier.DISK)
+        self.costs.learn(result.num_bytes, len(result.arrays), result.seconds)
+        plan = self._fetches.end(result)
+        if plan is None:
+            return
+        is_late = len(result.arrays) < len(plan.from_disk) and not result.missing
+        self.statistics.count_restore(result.seconds, is_late=is_late)
+        for record, arrays in zip(plan.from_disk, result.arrays, strict=False):
+            node = self.nodes.get(record.block)
+            if node is not None and record.kind not in node.in_memory:
+                self._put(node, record.kind, self._revive(arrays))
+        pinned = self.memory.pin(record for record in plan.from_disk)
+        self._pinned.setdefault(result.request_id, []).extend(pinned)
+
+    def _add_row(self, row: Row) -> None:
+        node = self.nodes.obtain(
+            key=row.record.block, parent=row.parent, tokens=row.tokens, model=row.model
+        )
+        self.nodes.put_on_disk(node, row.record.kind, row.file_bytes)
+        node.add_owners(row.owners)
+
+    def _add_owners(self, node: Node, owners: frozenset[bytes]) -> None:
+        if node.add_owners(owners):
+            self._write_owners(node)
+            self._pin_published(node)
+
     def _write_owners(self, node: Node) -> None:
-        if self._io is not None and node.on_disk:
-            owners = frozenset(node.owners)
-            self._io.maintain(lambda disk: disk.index.set_owners(node.key, owners))
+        if self.io is not None and node.on_disk:
+            key, owners = node.key, frozenset(node.owners)
+            self.io.maintain(lambda disk: disk.set_owners(key, owners))
 
-    def _records(self, node: Node) -> list[RecordKey]:
-        return [node.record(kind) for kind in sorted(node.in_memory | node.on_disk)]
-
-    def _remove(self, records: list[RecordKey]) -> None:
-        for record in records:
-            self.memory.remove(record)
-        self._nodes.dropped(records, tier="memory")
-        self._nodes.dropped(records, tier="disk")
-        self._remove_files(records)
+    def _remove(self, records: list[RecordKey], *, tiers: Sequence[wire.CacheTier]) -> None:
+        if wire.CacheTier.MEMORY in tiers:
+            for record in records:
+                self.memory.remove(record)
+            self.nodes.dropped(records, tier=wire.CacheTier.MEMORY)
+        if wire.CacheTier.DISK in tiers:
+            self.nodes.dropped(records, tier=wire.CacheTier.DISK)
+            self._remove_files(records)
 
     def _remove_files(self, records: list[RecordKey]) -> None:
-        if self._io is not None and records:
-            self._io.maintain(lambda disk: disk.remove(records))
+        if self.io is not None and records:
+            self.io.maintain(lambda disk: disk.remove(records))
+
+
+def _prefix_use(plan: RestorePlan, miss: Miss, disk_tokens: int) -> wire.PrefixUse:
+    return wire.PrefixUse(
+        nearest_tokens=plan.nearest_tokens, miss=miss.value, disk_tokens=disk_tokens
+    )

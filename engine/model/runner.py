@@ -15,7 +15,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine import wire
-from engine.cache.prefix import Payload
+from engine.cache.captures import Payload
 from engine.core.step import Drawn, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import snapshots

@@ -53,7 +53,6 @@ class ModelCacheStatus:
     memory_records: int = 0
     disk_bytes: int = 0
     disk_records: int = 0
-    published_bytes: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

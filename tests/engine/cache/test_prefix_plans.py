@@ -7,7 +7,7 @@ import time
 import pytest
 
 from engine.cache.plan import Miss, Needs, Query
-from engine.cache.prefix import PrefixCache
+from engine.cache.prefix import ModelRules, PrefixCache
 from engine.core.blocks import BLOCK_TOKENS
 
 from .toys import (
@@ -115,7 +115,7 @@ def test_what_three_people_computed_is_everybodys() -> None:
 
 def test_in_the_strict_mode_nothing_is_shared() -> None:
     cache = make_cache()
-    cache.set_share_after("toy", None)
+    cache.set_rules("toy", ModelRules(share_after=None))
     for name in ("ann", "bob", "cleo"):
         compute(cache, query(PROMPT[:512], of=name))
     assert cache.plan(query(PROMPT, of="dan")).is_cold
@@ -134,7 +134,7 @@ def test_deleting_a_person_deletes_what_only_they_own() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, of="ann"))
     compute(cache, query(PROMPT[:512], of="bob"))
-    assert cache.forget_tenant(tenant("ann")) == 2
+    assert cache.forget_owner(tenant("ann")) == 2
     assert cache.plan(query(PROMPT, of="ann")).is_cold
     assert cache.plan(query(PROMPT, of="bob")).num_tokens == 512
 

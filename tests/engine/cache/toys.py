@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from engine.cache.captures import Captured, Payload
 from engine.cache.disk_tier import DiskLimits, DiskTier
 from engine.cache.files import Files
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.plan import Needs, Query, RestorePlan
-from engine.cache.prefix import Captured, Payload, PrefixCache
+from engine.cache.owners import OwnerKind, owner_name
+from engine.cache.prefix import PrefixCache
 from engine.cache.record import ArrayBytes
 from engine.core.blocks import Chain, root_key, token_bytes
 
@@ -22,12 +23,20 @@ UNLIMITED = DiskLimits(budget_bytes=1 << 40, free_floor_bytes=0, daily_write_byt
 
 
 def tenant(name: str) -> bytes:
-    return hashlib.sha256(name.encode()).digest()[:16]
+    return owner_name(OwnerKind.PERSON, name)
 
 
-def query(tokens: Sequence[int], *, of: str = "ann", needs: Needs = ATTENTION) -> Query:
+def query(
+    tokens: Sequence[int],
+    *,
+    of: str = "ann",
+    needs: Needs = ATTENTION,
+    owners: Iterable[bytes] | None = None,
+) -> Query:
+    """A request of `of`, or of whoever `owners` are."""
     chain = Chain(ROOT, token_bytes(tokens))
-    return Query(model="toy", chain=chain, num_tokens=len(chain), tenant=tenant(of), needs=needs)
+    names = frozenset([tenant(of)] if owners is None else owners)
+    return Query(model="toy", chain=chain, num_tokens=len(chain), owners=names, needs=needs)
 
 
 def dump(content: bytes) -> list[ArrayBytes]:

@@ -1,0 +1,34 @@
+"""Copies of what a row computed, as they are asked for and handed over; opaque but in size."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from engine.core.blocks import Span
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Payload:
+    """Opaque to the cache but for its size."""
+
+    content: Any
+    num_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Capture:
+    """A block worth copying: which kinds of it the request may not use yet."""
+
+    span: Span
+    wants_slice: bool
+    wants_boundary: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Captured:
+    """What the model side copied for one block; None for a kind that is not wanted or not there."""
+
+    span: Span
+    slice: Payload | None
+    boundary: Payload | None

@@ -1,0 +1,58 @@
+"""Files in the cache's folder that nobody knows: found by their names, a few at a time.
+
+They come from processes that died while writing and from indexes that were lost. Only names that
+the disk tier gives are looked at; whatever else lies in the folder is somebody else's business.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from engine.cache.record import Kind, RecordKey
+
+TEMPORARY = ".tmp"
+NAMES_AT_ONCE = 64
+_RECORD_NAME = re.compile(rf"([0-9a-f]{{64}})\.({'|'.join(Kind)})")
+_TEMPORARY_NAME = re.compile(rf"([0-9a-f]{{16}})-\d+{re.escape(TEMPORARY)}")
+
+
+class Strays:
+    def __init__(
+        self, directory: Path, *, own_prefix: str, is_known: Callable[[RecordKey], bool]
+    ) -> None:
+        self._directory = directory
+        self._own_prefix = own_prefix
+        self._is_known = is_known
+        self._names: Iterator[Path] = iter(())
+        self._is_new = True
+
+    def look_on(self) -> tuple[list[Path], bool]:
+        """Strays among the next names, and whether these were the last. Then it starts again."""
+        if self._is_new:
+            self._names = self._walk()
+        paths = list(itertools.islice(self._names, NAMES_AT_ONCE))
+        self._is_new = len(paths) < NAMES_AT_ONCE
+        return [path for path in paths if self._is_stray(path.name)], self._is_new
+
+    def _walk(self) -> Iterator[Path]:
+        """Lazily: a folder of 100,000 files is never listed at once."""
+        folders = [self._directory]
+        for number in range(256):
+            folders.append(self._directory / f"{number:02x}")
+        for folder in folders:
+            try:
+                with os.scandir(folder) as entries:
+                    yield from (Path(entry.path) for entry in entries)
+            except FileNotFoundError:
+                continue
+
+    def _is_stray(self, name: str) -> bool:
+        if (temporary := _TEMPORARY_NAME.fullmatch(name)) is not None:
+            return temporary[1] != self._own_prefix
+        if (record := _RECORD_NAME.fullmatch(name)) is not None:
+            return not self._is_known(RecordKey(bytes.fromhex(record[1]), Kind(record[2])))
+        return False
