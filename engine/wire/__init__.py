@@ -6,7 +6,8 @@ hosting/engine_client do.
 Laws (tests/engine/test_wire_laws.py holds them against random histories):
 1. Every request is answered by
    (Refused
-    | Accepted (Queued|Loading|Started|Prefilled|Delta|Paused|Resumed)* (Finished | Failed)).
+    | Accepted (Queued|Loading|Started|Prefilled|Delta|Embedded|Scored|Paused|Resumed)*
+      (Finished | Failed)).
    Never silence. One cancelled before intake saw it is answered by Finished(cancelled) alone.
 2. `seq` counts 0, 1, 2 ... without gaps, whoever emits. The Delta texts joined are the answer,
    the token ids joined are the tokens.
@@ -25,18 +26,22 @@ from engine.wire.commands import (
     ClearCache,
     Command,
     Configure,
+    Embed,
     ForgetTenant,
     Generate,
     LoadModel,
     Notice,
+    Rerank,
     UnloadModel,
     Unpublish,
+    VectorWork,
     Work,
 )
 from engine.wire.events import (
     TERMINAL_EVENTS,
     Accepted,
     Delta,
+    Embedded,
     Event,
     Failed,
     Finished,
@@ -46,6 +51,7 @@ from engine.wire.events import (
     Queued,
     Refused,
     Resumed,
+    Scored,
     Started,
 )
 from engine.wire.names import Keys, default_redis_url, entry_id, entry_seq
@@ -57,6 +63,7 @@ from engine.wire.parts import (
     Grammar,
     GrammarKind,
     Level,
+    ModelKind,
     ModelSpec,
     PositionLogprobs,
     PrefixUse,
@@ -97,6 +104,8 @@ __all__ = [
     "Configure",
     "Delta",
     "DiskTierStatus",
+    "Embed",
+    "Embedded",
     "EngineStatus",
     "Event",
     "Failed",
@@ -114,6 +123,7 @@ __all__ = [
     "MemoryStatus",
     "MemoryTierStatus",
     "ModelCacheStatus",
+    "ModelKind",
     "ModelMemory",
     "ModelSpec",
     "ModelStatus",
@@ -125,10 +135,12 @@ __all__ = [
     "Priority",
     "Queued",
     "Refused",
+    "Rerank",
     "Resumed",
     "RowNeeds",
     "RowStatus",
     "Sampling",
+    "Scored",
     "Started",
     "Timings",
     "TokenLogprob",
@@ -137,6 +149,7 @@ __all__ = [
     "UnloadModel",
     "Unpublish",
     "Usage",
+    "VectorWork",
     "WireError",
     "Work",
     "decode",

@@ -38,6 +38,9 @@ class Generate:
     # What the chat template understands beyond messages and tools, e.g. enable_thinking.
     template_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     max_tokens: int | None = None  # None: up to the context limit
+    max_context_tokens: int | None = None  # a narrower context than the model's own
+    budget_tokens: int | None = None  # what prompt and answer together may cost
+    weight: float = 1.0  # the tenant's share of the engine while others wait, 1 is usual
     stop: tuple[str, ...] = ()
     deadline_seconds: float | None = None
     cache_teams: tuple[str, ...] = ()
@@ -70,6 +73,57 @@ class Work:
     boundaries: tuple[int, ...] = ()
     cache_teams: tuple[str, ...] = ()
     publication: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Embed:
+    """Turn each of `texts`, or of `inputs` (token ids), into a vector; exactly one is set.
+
+    `dimensions`: only so many, for models that were trained to bear that.
+    """
+
+    request_id: str
+    model: str
+    tenant: str
+    priority: Priority
+    submitted_at: float
+    texts: tuple[str, ...] = ()
+    inputs: tuple[tuple[int, ...], ...] = ()
+    dimensions: int | None = None
+    deadline_seconds: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Rerank:
+    """Say how well each document answers the query, from 0 to 1."""
+
+    request_id: str
+    model: str
+    tenant: str
+    priority: Priority
+    submitted_at: float
+    query: str
+    documents: tuple[str, ...]
+    deadline_seconds: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class VectorWork:
+    """An Embed or a Rerank as intake hands it to the engine: one row of tokens per place."""
+
+    request_id: str
+    model: str
+    tenant: str
+    priority: Priority
+    submitted_at: float
+    accepted_at: float
+    inputs: tuple[tuple[int, ...], ...]
+    dimensions: int | None = None
+    deadline_at: float | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(map(len, self.inputs))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +177,9 @@ class Configure:
 Command = (
     Generate
     | Work
+    | Embed
+    | Rerank
+    | VectorWork
     | Cancel
     | LoadModel
     | UnloadModel

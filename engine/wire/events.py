@@ -77,6 +77,25 @@ class Paused:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The vector of the input at `place`: base64 of little-endian float32, of length 1.
+
+    After a crash some come again; they are the same.
+    """
+
+    place: int
+    vector: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """How well the document at `place` answers the query, 0 to 1."""
+
+    place: int
+    score: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
     """It goes on after `at_tokens` delivered tokens: in another engine, or after a pause."""
 
@@ -107,6 +126,8 @@ Event = (
     | Started
     | Prefilled
     | Delta
+    | Embedded
+    | Scored
     | Paused
     | Resumed
     | Finished

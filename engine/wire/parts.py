@@ -12,6 +12,14 @@ class Priority(StrEnum):
     BATCH = "batch"
 
 
+class ModelKind(StrEnum):
+    """What a model makes of its prompts."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+    RERANK = "rerank"
+
+
 class Channel(StrEnum):
     CONTENT = "content"
     REASONING = "reasoning"
@@ -35,6 +43,7 @@ class Code(StrEnum):
     DOES_NOT_FIT = "does_not_fit"
     QUEUE_FULL = "queue_full"
     TENANT_QUEUE_FULL = "tenant_queue_full"
+    BUDGET_EXCEEDED = "insufficient_quota"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     POISON = "poison"
     ENGINE_ERROR = "engine_error"
@@ -105,6 +114,7 @@ class ModelSpec:
 
     name: str
     path: str
+    kind: ModelKind = ModelKind.GENERATE
     context_limit_tokens: int | None = None  # None: what the model's own config says
     max_rows: int = 16
     max_queue: int = 256
