@@ -8,7 +8,8 @@ Laws (tests/engine/test_wire_laws.py holds them against random histories):
    (Refused
     | Accepted (Queued|Loading|Started|Prefilled|Delta|Embedded|Scored|Paused|Resumed)*
       (Finished | Failed)).
-   Never silence. One cancelled before intake saw it is answered by Finished(cancelled) alone.
+   Never silence. One cancelled before intake saw it is answered by Finished(cancelled) alone,
+   CountTokens by (Refused | Counted).
 2. `seq` counts 0, 1, 2 ... without gaps, whoever emits. The Delta texts joined are the answer,
    the token ids joined are the tokens.
 3. Refused or Accepted comes from intake, before any HTTP header is sent. Waiting afterwards is
@@ -26,6 +27,7 @@ from engine.wire.commands import (
     ClearCache,
     Command,
     Configure,
+    CountTokens,
     Embed,
     ForgetTenant,
     Generate,
@@ -40,6 +42,7 @@ from engine.wire.commands import (
 from engine.wire.events import (
     TERMINAL_EVENTS,
     Accepted,
+    Counted,
     Delta,
     Embedded,
     Event,
@@ -102,6 +105,8 @@ __all__ = [
     "Code",
     "Command",
     "Configure",
+    "CountTokens",
+    "Counted",
     "Delta",
     "DiskTierStatus",
     "Embed",

@@ -76,6 +76,13 @@ class Work:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CountTokens:
+    """How many tokens this prompt would have. Nothing is generated."""
+
+    generate: Generate
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Embed:
     """Turn each of `texts`, or of `inputs` (token ids), into a vector; exactly one is set.
 
@@ -176,6 +183,7 @@ class Configure:
 
 Command = (
     Generate
+    | CountTokens
     | Work
     | Embed
     | Rerank

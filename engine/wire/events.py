@@ -27,6 +27,13 @@ class Refused:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """The answer to CountTokens. Of a text far beyond the context it is the least it has."""
+
+    prompt_tokens: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
     prompt_tokens: int
     max_tokens: int
@@ -120,6 +127,7 @@ class Failed:
 
 Event = (
     Refused
+    | Counted
     | Accepted
     | Queued
     | Loading
@@ -133,4 +141,4 @@ Event = (
     | Finished
     | Failed
 )
-TERMINAL_EVENTS = (Refused, Finished, Failed)
+TERMINAL_EVENTS = (Refused, Counted, Finished, Failed)
