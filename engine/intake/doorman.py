@@ -90,13 +90,17 @@ class Doorman:
             self._refuse(entry, _own_fault())
 
     def _refuse(self, entry: Entry, refused: wire.Refused) -> None:
-        self._queue.refuse(entry, refused)
+        self._queue.conclude(entry, refused)
         self._on_trial.pop(entry.entry_id, None)
 
     def _check(self, entry: Entry) -> None:
         if entry.num_tries > MAX_TRIES:
             raise _too_large()
-        generate = _decode(entry.message)
+        command = _decode(entry.message)
+        if isinstance(command, wire.CountTokens):
+            self._count(entry, command.generate)
+            return
+        generate = command
         spec = self._spec(generate.model)
         work = self._door.check(generate, spec)
         if grammars := grammars_of(generate):
@@ -105,6 +109,10 @@ class Doorman:
             self._admit_tried(checked)
         else:
             self._admit(entry, work, spec)
+
+    def _count(self, entry: Entry, generate: wire.Generate) -> None:
+        num_tokens = self._door.count(generate, self._spec(generate.model))
+        self._queue.conclude(entry, wire.Counted(prompt_tokens=num_tokens))
 
     def _admit_tried(self, checked: _Checked) -> None:
         if self._desk.check(checked.grammars):
@@ -144,14 +152,14 @@ class Doorman:
         return self._models[name]
 
 
-def _decode(message: str) -> wire.Generate:
+def _decode(message: str) -> wire.Generate | wire.CountTokens:
     try:
-        generate = wire.decode(message)
+        command = wire.decode(message)
     except wire.WireError as error:
         raise invalid(None, "The request is malformed.") from error
-    if not isinstance(generate, wire.Generate):
+    if not isinstance(command, wire.Generate | wire.CountTokens):
         raise invalid(None, "The request is malformed.")
-    return generate
+    return command
 
 
 def _too_large() -> Refusal:

@@ -81,8 +81,9 @@ class IntakeQueue:
         )
         return Admission(outcome=outcome, num_waiting=num_waiting)
 
-    def refuse(self, entry: Entry, refused: wire.Refused) -> None:
-        self._scripts("refuse", entry.request_id, entry.entry_id, wire.encode(refused))
+    def conclude(self, entry: Entry, event: wire.Refused | wire.Counted) -> None:
+        """End a request here: no engine hears of it."""
+        self._scripts("conclude", entry.request_id, entry.entry_id, wire.encode(event))
 
     def refresh_places(self) -> None:
         """Tell waiting requests their place, end those past their deadline. Cheap to call often."""

@@ -12,6 +12,7 @@ from hosting.models import Generation
 _State = Generation.State
 _NO_USAGE = wire.Usage(prompt_tokens=0)
 _NO_TIMINGS = wire.Timings()
+_ENDS = (wire.Refused, wire.Finished, wire.Failed)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -38,8 +39,8 @@ class Outcome:
 
 
 def fold(events: Sequence[wire.Event]) -> Outcome | None:
-    """None while no terminal event is among them."""
-    ends = [event for event in events if isinstance(event, wire.TERMINAL_EVENTS)]
+    """None while no end of a generation is among them."""
+    ends = [event for event in events if isinstance(event, _ENDS)]
     if not ends:
         return None
     answer = answer_of(event for event in events if isinstance(event, wire.Delta))

@@ -72,7 +72,7 @@ class ScriptedEngine:
         if self.is_silent:
             return
         if self.refusal is not None:
-            self._intake.refuse(entry, self.refusal)
+            self._intake.conclude(entry, self.refusal)
             return
         spec = wire.ModelSpec(name=generate.model, path="/")
         self._intake.admit(entry, make_work(generate), spec)

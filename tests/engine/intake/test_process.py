@@ -65,9 +65,20 @@ def test_it_accepts_refuses_and_goes_on(rig: Rig, intake: subprocess.Popen[bytes
     assert intake.poll() is None
 
 
+def test_it_counts_without_generating(rig: Rig, intake: subprocess.Popen[bytes]) -> None:
+    rig.client.count_tokens(make_generate("short", prompt="four"))
+    rig.client.count_tokens(make_generate("long", prompt="x" * 1000))
+    rig.client.count_tokens(make_generate("odd", messages=()))
+
+    assert first_answer(rig, "short") == wire.Counted(prompt_tokens=4)
+    assert first_answer(rig, "long") == wire.Counted(prompt_tokens=1000)
+    assert first_answer(rig, "odd").param == "messages"
+    assert rig.client.waiting() == []
+
+
 def test_an_entry_that_is_no_message_is_refused(rig: Rig, intake: subprocess.Popen[bytes]) -> None:
     for i, message in enumerate(["", "[" * 100_000, '{"type":"Cancel","request_id":"x"}']):
-        rig.scripts("submit", f"odd{i}", "demo", "t", "api", message, "", 100)
+        rig.scripts("submit", f"odd{i}", "demo", "t", "api", 1, message, "", 100)
         assert isinstance(first_answer(rig, f"odd{i}"), wire.Refused)
     assert intake.poll() is None
 

@@ -42,7 +42,7 @@ class Rig:
                 outcomes.append(admission.outcome)
                 if admission.outcome.endswith("full"):
                     code = wire.Code(admission.outcome)
-                    self.intake.refuse(entry, wire.Refused(code=code, detail="full"))
+                    self.intake.conclude(entry, wire.Refused(code=code, detail="full"))
         return outcomes
 
     def queue(self, *request_ids: str, **changes: object) -> None:

@@ -1,7 +1,7 @@
--- intake's other answer.
-local id, entry, refused = unpack(ARGV)
+-- intake ends a request itself: refused, or counted.
+local id, entry, event = unpack(ARGV)
 if redis.call('HGET', request_key(id), 'state') == 'intake' then
-  append_event(id, refused)
+  append_event(id, event)
   end_request(id)
 end
 redis.call('XACK', 'hearth:intake', 'intake', entry)
