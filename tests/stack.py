@@ -30,6 +30,7 @@ READY_SECONDS = 180.0
 RESTART_SECONDS = 90.0
 END_SECONDS = 10.0
 POLL_SECONDS = 0.1
+MANY_AT_ONCE = "64"  # requests of one person: tests share their key
 # How each process is known by its command line
 MARKS = {
     "redis": "redis-server",
@@ -231,7 +232,7 @@ def running_stack(**environment: str) -> Iterator[Stack]:
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """The installation that most tests share. Whoever hurts it waits until it is ready again."""
-    with running_stack() as running:
+    with running_stack(HEARTH_MAX_CONCURRENT=MANY_AT_ONCE) as running:
         yield running
 
 
