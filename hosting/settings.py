@@ -9,6 +9,7 @@ HEARTH_SECRET_KEY        data/secret_key     made at first start
 HEARTH_DEBUG             0                   1 only while developing
 HEARTH_LOG_FORMAT        text                text or json
 HEARTH_RETENTION_DAYS    90                  how long generation rows are kept
+HEARTH_MAX_CONCURRENT    8                   requests of one person at once, where no limits are set
 DATABASE_URL             data/db.sqlite3     postgres://user:password@host/name
 REDIS_URL                private socket      any Redis 6.2 or newer
 
@@ -42,6 +43,7 @@ REDIS_URL = env.str("REDIS_URL", default=wire.default_redis_url(str(DATA_DIR)))
 BIND = env.str("HEARTH_BIND", default="127.0.0.1")
 PORT = env.int("PORT", default=8000)
 RETENTION_DAYS = env.int("HEARTH_RETENTION_DAYS", default=90)
+MAX_CONCURRENT_PER_PERSON = env.int("HEARTH_MAX_CONCURRENT", default=8)
 
 # -- Safety -------------------------------------------------------------------------------------
 

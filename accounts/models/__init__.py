@@ -1,4 +1,4 @@
-"""People, their API keys, the ledger of what they used, and the audit record.
+"""People, their API keys, their limits, the ledger of what they used, and the audit record.
 
 Rows only: keys.py makes and checks keys, ledger.py writes usage, audit.py adds to the record,
 first_admin.py opens the installation. Nothing here knows of conversations or the engine.
@@ -7,6 +7,7 @@ first_admin.py opens the installation. Nothing here knows of conversations or th
 from accounts.models.api_keys import ApiKey, ApiKeyQuerySet
 from accounts.models.audit import AppendOnly, AuditHead, AuditRecord
 from accounts.models.people import LowercaseEmailField, User, UserManager
+from accounts.models.quota import Quota, Spending
 from accounts.models.sign_in import SetupToken, SignInAttempt
 from accounts.models.usage import HourlyUsage, TokenCounts, UsageRecord
 
@@ -18,8 +19,10 @@ __all__ = [
     "AuditRecord",
     "HourlyUsage",
     "LowercaseEmailField",
+    "Quota",
     "SetupToken",
     "SignInAttempt",
+    "Spending",
     "TokenCounts",
     "UsageRecord",
     "User",

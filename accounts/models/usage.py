@@ -32,7 +32,13 @@ class UsageRecord(TokenCounts):
         FAILED = "failed"
         REFUSED = "refused"
 
+    class Kind(models.TextChoices):
+        CHAT = "chat"
+        API = "api", "API"
+        INTERNAL = "internal"
+
     generation_id = models.UUIDField(unique=True)
+    kind = models.CharField(max_length=8, choices=Kind, default=Kind.API)
     user = models.ForeignKey(User, models.SET_NULL, null=True, verbose_name="person")
     api_key = models.ForeignKey(ApiKey, models.SET_NULL, null=True, verbose_name="API key")
     client = models.CharField(max_length=100, blank=True)
@@ -40,6 +46,9 @@ class UsageRecord(TokenCounts):
     queued_seconds = models.FloatField("queued", default=0)
     ttft_seconds = models.FloatField("first token", null=True)
     duration_seconds = models.FloatField("duration", default=0)
+    charged_tokens = models.BigIntegerField(
+        "charged", default=0, help_text="What it took from budgets."
+    )
     end = models.CharField(max_length=16, choices=End)
     error_code = models.CharField(max_length=64, blank=True)
     created_at = models.DateTimeField(default=timezone.now)

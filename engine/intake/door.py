@@ -14,7 +14,7 @@ from engine.intake.limits import TooSlow
 from engine.intake.messages import check_template_options, clean_messages, clean_tools
 from engine.intake.model_folder import FolderUnusable, Library, ModelFolder
 from engine.intake.prompt import check_form, tokenize_prompt
-from engine.intake.refusal import invalid
+from engine.intake.refusal import check_budget, invalid
 from engine.intake.sampling_check import check_limits, check_sampling
 from engine.intake.template import TemplateRefused
 
@@ -43,6 +43,7 @@ class Door:
         check_sampling(generate.sampling, vocabulary_size=folder.vocabulary_size)
         check_form(generate)
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
+        limit_tokens = min(limit_tokens, generate.max_context_tokens or limit_tokens)
         param = "prompt" if generate.messages is None else "messages"
         try:
             token_ids, starts_in_reasoning = self._tokenize(generate, folder, limit_tokens - 1)
@@ -55,12 +56,26 @@ class Door:
             ) from error
         if not token_ids:
             raise invalid(param, f"The {param} resulted in no tokens.")
+        if generate.budget_tokens is not None:
+            check_budget(generate.budget_tokens, len(token_ids))
+            limit_tokens = min(limit_tokens, generate.budget_tokens)
         return _work(
             generate,
             token_ids,
             max_tokens=limit_tokens - len(token_ids),
             starts_in_reasoning=starts_in_reasoning,
         )
+
+    def count(self, generate: wire.Generate, spec: wire.ModelSpec) -> int:
+        """The prompt's tokens, also beyond what the model takes. Raises Refusal."""
+        folder = self.open_folder(spec)
+        check_form(generate)
+        limit_tokens = spec.context_limit_tokens or folder.limit_tokens
+        try:
+            token_ids, _ = self._tokenize(generate, folder, limit_tokens)
+        except TooManyTokens as error:
+            return error.num_tokens
+        return len(token_ids)
 
     def open_folder(self, spec: wire.ModelSpec) -> ModelFolder:
         """What the model's folder says, read if need be. Raises Refusal."""
@@ -122,7 +137,7 @@ def _work(
         prompt_token_ids=token_ids,
         max_tokens=min(generate.max_tokens or max_tokens, max_tokens),
         stop=generate.stop,
-        tools=generate.tools,
+        tools=tuple(clean_tools(generate.tools)),
         tool_choice=generate.tool_choice,
         grammar=generate.grammar,
         starts_in_reasoning=starts_in_reasoning,

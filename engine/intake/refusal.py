@@ -57,6 +57,18 @@ def prompt_too_long(
     )
 
 
+def check_budget(budget_tokens: int, prompt_tokens: int) -> None:
+    """Raises Refusal when the prompt alone costs what may be spent, or more."""
+    if prompt_tokens >= budget_tokens:
+        raise Refusal(
+            wire.Refused(
+                code=wire.Code.BUDGET_EXCEEDED,
+                detail=f"The prompt has {prompt_tokens} tokens, and {budget_tokens} may be used.",
+                numbers={"limit_tokens": budget_tokens, "prompt_tokens": prompt_tokens},
+            )
+        )
+
+
 def queue_full(code: wire.Code, num_waiting: int, limit: int) -> Refusal:
     whose = "Your" if code == wire.Code.TENANT_QUEUE_FULL else "The model's"
     return Refusal(

@@ -4,8 +4,8 @@
 --   suspects  [ were live when an engine died ]                  oldest first, one at a time per engine
 --   interactive > api > batch, each  ring [ tenant: virtual time ] -> line [ request, oldest first ]
 --
--- A tenant's virtual time is the cost in tokens it was served. Lowest goes first. Who returns from
--- idle is lifted to the class's clock: time away earns nothing.
+-- A tenant's virtual time is the cost in tokens it was served, over the weight of its requests.
+-- Lowest goes first. Who returns from idle is lifted to the class's clock: time away earns nothing.
 
 local CLASSES = { 'interactive', 'api', 'batch' }
 local PATIENCE_MS = { api = 15000, batch = 60000 }

@@ -1,8 +1,8 @@
 -- intake -> fair queue. Returns {outcome, number waiting}; a full queue changes nothing.
 local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant =
   unpack(ARGV)
-local state, model, tenant, class =
-  unpack(redis.call('HMGET', request_key(id), 'state', 'model', 'tenant', 'priority'))
+local state, model, tenant, class, weight =
+  unpack(redis.call('HMGET', request_key(id), 'state', 'model', 'tenant', 'priority', 'weight'))
 
 local function finish_entry()
   redis.call('XACK', 'hearth:intake', 'intake', entry)
@@ -21,7 +21,7 @@ for _, one in ipairs(CLASSES) do
 end
 if num_own >= tonumber(max_tenant) then return { 'tenant_queue_full', num_own } end
 
-redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost,
+redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost / weight,
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
 append_event(id, accepted)
 push(model, class, tenant, id)

@@ -4,9 +4,9 @@
 local replies = {}
 
 local function settle(id, charged)
-  local model, class, tenant, prompt, tokens, cost = unpack(redis.call('HMGET', request_key(id),
-    'model', 'priority', 'tenant', 'prompt_tokens', 'tokens', 'cost'))
-  charge(model, class, tenant, prompt + tokens - cost)
+  local model, class, tenant, weight, prompt, tokens, cost = unpack(redis.call('HMGET', request_key(id),
+    'model', 'priority', 'tenant', 'weight', 'prompt_tokens', 'tokens', 'cost'))
+  charge(model, class, tenant, (prompt + tokens) / weight - cost)
 end
 
 local function emit(id, fence, first_seq, tokens, is_terminal, first, last)

@@ -97,6 +97,7 @@ class Embed:
     texts: tuple[str, ...] = ()
     inputs: tuple[tuple[int, ...], ...] = ()
     dimensions: int | None = None
+    weight: float = 1.0
     deadline_seconds: float | None = None
 
 
@@ -111,6 +112,7 @@ class Rerank:
     submitted_at: float
     query: str
     documents: tuple[str, ...]
+    weight: float = 1.0
     deadline_seconds: float | None = None
 
 

@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 import uuid
+import zoneinfo
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from django.utils import timezone
 from accounts.ledger import record_usage
 from accounts.models import ApiKey, UsageRecord, User
 from engine import wire
+from hosting.actions.admission import Asked, Terms, admit, unlimited
 from hosting.actions.background import enqueue
 from hosting.actions.hints import hint
 from hosting.actions.outcome import Outcome, cancelled_before_start, fold
@@ -27,6 +29,11 @@ _PRIORITIES = {
     Generation.Kind.CHAT: wire.Priority.INTERACTIVE,
     Generation.Kind.API: wire.Priority.API,
     Generation.Kind.TITLE: wire.Priority.BATCH,
+}
+_LEDGER_KINDS = {
+    Generation.Kind.CHAT: UsageRecord.Kind.CHAT,
+    Generation.Kind.API: UsageRecord.Kind.API,
+    Generation.Kind.TITLE: UsageRecord.Kind.INTERNAL,
 }
 
 logger = logging.getLogger(__name__)
@@ -68,21 +75,15 @@ class Order:
 
 
 def start_generation(order: Order) -> Generation:
-    """Commit the row, then submit it. With Redis away it waits for `reconcile`."""
-    generation = Generation(
-        user=order.user,
-        kind=order.kind,
-        model_name=order.model.name,
-        tenant=f"user:{order.user.pk}",
-        priority=_PRIORITIES[order.kind],
-        api_key=order.api_key,
-        client=order.client[:100],
-        conversation=order.conversation,
-        message=order.message,
-    )
-    command = _command(generation, order)
-    generation.request = wire.encode(command)
+    """Admit it, commit the row, then submit it. With Redis away it waits for `reconcile`.
+
+    Raises Refusal where a limit is met; the service's own work meets none.
+    """
     with transaction.atomic():
+        terms = _terms(order)
+        generation = _row(order, terms)
+        command = _command(generation, order, terms)
+        generation.request = wire.encode(command)
         generation.save(force_insert=True)
         transaction.on_commit(partial(submit, command))
     return generation
@@ -115,7 +116,8 @@ def close_generation(generation_id: uuid.UUID, outcome: Outcome) -> bool:
             return False
         generation = Generation.objects.select_related("conversation").get(pk=generation_id)
         _store_answer(generation, outcome)
-        record_usage(_usage_record(generation, outcome))
+        day = generation.finished_at.astimezone(zoneinfo.ZoneInfo(generation.time_zone)).date()
+        record_usage(_usage_record(generation, outcome), day=day)
         transaction.on_commit(partial(_announce_end, generation))
     return True
 
@@ -139,7 +141,35 @@ def _send_cancel(request_id: str) -> None:
         logger.warning("cancel put off", extra={"request_id": request_id})
 
 
-def _command(generation: Generation, order: Order) -> wire.Generate:
+def _terms(order: Order) -> Terms:
+    asked = Asked(
+        user=order.user,
+        api_key=order.api_key,
+        model=order.model,
+        content=(*order.messages, *order.tools),
+        max_tokens=order.max_tokens or order.model.default_max_tokens,
+    )
+    return unlimited(asked) if order.kind == Generation.Kind.TITLE else admit(asked)
+
+
+def _row(order: Order, terms: Terms) -> Generation:
+    return Generation(
+        user=order.user,
+        kind=order.kind,
+        model_name=order.model.name,
+        tenant=f"user:{order.user.pk}",
+        priority=terms.limits.lowered(_PRIORITIES[order.kind]),
+        api_key=order.api_key,
+        client=order.client[:100],
+        conversation=order.conversation,
+        message=order.message,
+        reserved_tokens=terms.reserved_tokens,
+        cached_weight=terms.limits.cached_weight,
+        time_zone=terms.limits.zone.key,
+    )
+
+
+def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generate:
     return wire.Generate(
         request_id=str(generation.pk),
         model=order.model.name,
@@ -150,7 +180,10 @@ def _command(generation: Generation, order: Order) -> wire.Generate:
         messages=order.messages,
         tools=order.tools,
         template_options=order.template_options,
-        max_tokens=order.max_tokens or order.model.default_max_tokens,
+        max_tokens=terms.max_tokens,
+        max_context_tokens=terms.limits.max_context_tokens,
+        budget_tokens=terms.budget_tokens,
+        weight=terms.limits.weight,
         stop=order.stop,
     )
 
@@ -230,6 +263,8 @@ def _usage_record(generation: Generation, outcome: Outcome) -> UsageRecord:
         user_id=generation.user_id,
         api_key_id=generation.api_key_id,
         client=generation.client,
+        kind=_LEDGER_KINDS[Generation.Kind(generation.kind)],
+        charged_tokens=generation.charged_tokens,
         model_name=generation.model_name,
         prompt_tokens=generation.prompt_tokens,
         cached_tokens=generation.cached_tokens,

@@ -54,16 +54,11 @@ class EngineClient:
 
     def submit(self, command: wire.Generate) -> None:
         """Hand a request to intake. Does nothing when Redis already knows its id."""
-        self._run(
-            "submit",
-            command.request_id,
-            command.model,
-            command.tenant,
-            command.priority,
-            wire.encode(command),
-            _REFUSED_BACKLOG,
-            MAX_INTAKE_BACKLOG,
-        )
+        self._submit(command, wire.encode(command))
+
+    def count_tokens(self, generate: wire.Generate) -> None:
+        """Ask intake for the length of this prompt; `generate` itself is never answered."""
+        self._submit(generate, wire.encode(wire.CountTokens(generate=generate)))
 
     def cancel(self, request_id: str) -> None:
         """End a request: at once if it waits, before the next step if it runs."""
@@ -139,6 +134,19 @@ class EngineClient:
     def ping(self) -> None:
         with speaking_to_redis():
             self._redis.ping()
+
+    def _submit(self, about: wire.Generate, message: str) -> None:
+        self._run(
+            "submit",
+            about.request_id,
+            about.model,
+            about.tenant,
+            about.priority,
+            about.weight,
+            message,
+            _REFUSED_BACKLOG,
+            MAX_INTAKE_BACKLOG,
+        )
 
     def _run(self, script: str, *arguments: str | int) -> Any:
         with speaking_to_redis():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import uuid
 
 from django.conf import settings
@@ -17,6 +18,10 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
 
     def of(self, person_id: int) -> GenerationQuerySet:
         return self.filter(user_id=person_id)
+
+    def counted(self) -> GenerationQuerySet:
+        """Those that count to limits: the service's own work counts to nobody's."""
+        return self.exclude(kind=Generation.Kind.TITLE)
 
     def ended_before(self, moment: datetime.datetime) -> GenerationQuerySet:
         return self.exclude(state__in=Generation.OPEN_STATES).filter(finished_at__lt=moment)
@@ -74,6 +79,10 @@ class Generation(models.Model):
     queued_seconds = models.FloatField(default=0)
     ttft_seconds = models.FloatField(null=True, blank=True)
     decode_seconds = models.FloatField(default=0)
+    # What was agreed when it was admitted: what it may spend at most, and how that is counted
+    reserved_tokens = models.BigIntegerField(default=0, editable=False)
+    cached_weight = models.FloatField(default=1.0, editable=False)
+    time_zone = models.CharField(max_length=64, default="UTC", editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -94,6 +103,14 @@ class Generation(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.id}"
+
+    @property
+    def charged_tokens(self) -> int:
+        """What it takes from budgets and windows, once it has ended."""
+        if self.kind == self.Kind.TITLE:
+            return 0
+        free = math.floor(self.cached_tokens * (1 - self.cached_weight))
+        return self.prompt_tokens - free + self.completion_tokens
 
     @property
     def is_open(self) -> bool:

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from accounts.keys import create_api_key
 from accounts.ledger import record_usage, roll_up_usage
-from accounts.models import HourlyUsage, UsageRecord, User
+from accounts.models import HourlyUsage, Spending, UsageRecord, User
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 
@@ -30,9 +30,23 @@ def make_record(**fields: Any) -> UsageRecord:
     return UsageRecord(**{**defaults, **fields})
 
 
+def write(record: UsageRecord) -> bool:
+    return record_usage(record, day=NOON.date())
+
+
+def test_a_line_takes_its_charge_from_person_and_key_once(person: User) -> None:
+    key, _ = create_api_key(user=person, name="laptop")
+    line = make_record(user=person, api_key=key, charged_tokens=9)
+    write(line)
+    write(make_record(generation_id=line.generation_id, user=person, charged_tokens=9))
+    write(make_record(user=person, charged_tokens=5))
+    spent = dict(Spending.objects.values_list("subject", "tokens"))
+    assert spent == {f"user:{person.pk}": 14, f"key:{key.pk}": 9}
+
+
 def test_a_line_is_written_as_given(person: User) -> None:
     key, _ = create_api_key(user=person, name="laptop")
-    assert record_usage(make_record(user=person, api_key=key, ttft_seconds=0.5, client="curl"))
+    assert write(make_record(user=person, api_key=key, ttft_seconds=0.5, client="curl"))
     line = UsageRecord.objects.get()
     assert (line.user, line.api_key, line.client) == (person, key, "curl")
     assert (line.prompt_tokens, line.ttft_seconds, line.created_at) == (10, 0.5, NOON)
@@ -42,10 +56,10 @@ def test_the_second_line_of_a_generation_is_ignored_and_the_transaction_goes_on(
     person: User,
 ) -> None:
     first = make_record(user=person)
-    assert record_usage(first)
+    assert write(first)
     with transaction.atomic():
         again = make_record(generation_id=first.generation_id, prompt_tokens=99)
-        assert not record_usage(again)
+        assert not write(again)
         User.objects.filter(pk=person.pk).update(name="changed after")
     assert UsageRecord.objects.get().prompt_tokens == 10
     person.refresh_from_db()
@@ -59,7 +73,7 @@ def test_of_simultaneous_settlers_one_writes() -> None:
     def settle() -> None:
         start.wait()
         with transaction.atomic():
-            written.append(record_usage(make_record(generation_id=generation_id)))
+            written.append(write(make_record(generation_id=generation_id)))
         connection.close()
 
     threads = [threading.Thread(target=settle) for _ in range(4)]
@@ -73,11 +87,11 @@ def test_of_simultaneous_settlers_one_writes() -> None:
 
 def test_an_hour_is_summed_by_person_key_and_model(person: User, stranger: User) -> None:
     key, _ = create_api_key(user=person, name="laptop")
-    record_usage(make_record(user=person))
-    record_usage(make_record(user=person, end="failed", completion_tokens=0))
-    record_usage(make_record(user=person, api_key=key))
-    record_usage(make_record(user=person, model_name="other"))
-    record_usage(make_record(user=stranger))
+    write(make_record(user=person))
+    write(make_record(user=person, end="failed", completion_tokens=0))
+    write(make_record(user=person, api_key=key))
+    write(make_record(user=person, model_name="other"))
+    write(make_record(user=stranger))
     assert roll_up_usage(NOON + datetime.timedelta(minutes=37)) == 4
     chat = HourlyUsage.objects.get(user=person, api_key=None, model_name="demo")
     assert (chat.hour, chat.requests, chat.errors) == (NOON, 2, 1)
@@ -87,17 +101,17 @@ def test_an_hour_is_summed_by_person_key_and_model(person: User, stranger: User)
 def test_the_neighbouring_hours_are_left_alone(person: User) -> None:
     for offset in (-1, 0, 3599, 3600):
         moment = NOON + datetime.timedelta(seconds=offset)
-        record_usage(make_record(user=person, created_at=moment))
+        write(make_record(user=person, created_at=moment))
     roll_up_usage(NOON)
     assert HourlyUsage.objects.get().requests == 2
 
 
 def test_rolling_up_again_gives_the_same_and_takes_in_what_came_late(person: User) -> None:
-    record_usage(make_record(user=person))
+    write(make_record(user=person))
     roll_up_usage(NOON)
     roll_up_usage(NOON)
     assert HourlyUsage.objects.get().requests == 1
-    record_usage(make_record(user=person))
+    write(make_record(user=person))
     roll_up_usage(NOON)
     assert HourlyUsage.objects.get().requests == 2
 
@@ -105,8 +119,8 @@ def test_rolling_up_again_gives_the_same_and_takes_in_what_came_late(person: Use
 def test_usage_outlives_the_people_who_made_it(person: User, stranger: User) -> None:
     for user in (person, stranger):
         key, _ = create_api_key(user=user, name="laptop")
-        record_usage(make_record(user=user, api_key=key))
-        record_usage(make_record(user=user))
+        write(make_record(user=user, api_key=key))
+        write(make_record(user=user))
     roll_up_usage(NOON)
     User.objects.all().delete()
     assert UsageRecord.objects.filter(user=None).count() == 4

@@ -56,6 +56,19 @@ def test_cost_counts_and_not_the_number_of_requests(rig: Rig) -> None:
     assert sum(request_id.startswith("short") for request_id in order) == 9
 
 
+def test_twice_the_weight_is_twice_the_share(rig: Rig) -> None:
+    rig.queue(*(f"light{i}" for i in range(12)), tenant="user:a")
+    rig.queue(*(f"heavy{i}" for i in range(12)), tenant="user:b", weight=2.0)
+    engine = rig.engine()
+
+    order = pull_ids(engine, 9)
+    assert sum(request_id.startswith("heavy") for request_id in order) == 6
+    for request_id in order:
+        emit(engine, request_id, make_finished())
+    order = pull_ids(engine, 9)
+    assert sum(request_id.startswith("heavy") for request_id in order) == 6
+
+
 def test_time_away_earns_nothing(rig: Rig) -> None:
     engine = rig.engine()
     rig.queue("once", tenant="user:away")

@@ -1,0 +1,167 @@
+"""Combines what was set for group, person and key into the limits that hold, each with its source.
+
+    key <= person <= group        a narrower one only ever lowers
+    several groups                the most generous of those that set it
+    nothing set anywhere          what was set for everybody, else the built-in default
+
+A limit of a key counts what the key uses; every other one counts all that its person uses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import zoneinfo
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.conf import settings
+
+from accounts.models import ApiKey, Quota, User
+
+NUMBERS = (
+    *("requests_per_minute", "tokens_per_minute", "max_concurrent"),
+    *("max_context_tokens", "max_output_tokens", "tokens_per_day", "tokens_per_month", "weight"),
+)
+_CLASSES: tuple[str, ...] = (
+    Quota.Class.BATCH,
+    Quota.Class.API,
+    Quota.Class.INTERACTIVE,
+)  # lowest first
+_CACHED_WEIGHTS: dict[str, float] = {
+    Quota.CachedTokens.FULL: 1.0,
+    Quota.CachedTokens.HALF: 0.5,
+    Quota.CachedTokens.NONE: 0.0,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """None limits nothing. `sources` names who set each value that is not the default."""
+
+    allowed_models: frozenset[str] | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    max_concurrent: int | None = None
+    max_context_tokens: int | None = None
+    max_output_tokens: int | None = None
+    tokens_per_day: int | None = None
+    tokens_per_month: int | None = None
+    weight: float = 1.0
+    highest_class: str = Quota.Class.INTERACTIVE
+    cached_weight: float = 1.0
+    zone: zoneinfo.ZoneInfo = dataclasses.field(default_factory=lambda: _zone(""))
+    sources: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def may_use(self, model_name: str) -> bool:
+        return self.allowed_models is None or model_name in self.allowed_models
+
+    def lowered(self, priority: str) -> str:
+        """`priority`, or the highest class that is allowed."""
+        return min(priority, self.highest_class, key=_CLASSES.index)
+
+    def today(self, now: datetime.datetime) -> datetime.date:
+        return now.astimezone(self.zone).date()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """Who may use how much. `person` counts all of a person's use, `key` the key's alone.
+
+    `effective` is the lower of both: for caps of one request, and to show.
+    """
+
+    person: Limits
+    key: Limits | None
+    effective: Limits
+
+    @property
+    def scopes(self) -> tuple[Limits, ...]:
+        return (self.person,) if self.key is None else (self.person, self.key)
+
+
+def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
+    """The limits in force now, in one query."""
+    rows = list(Quota.objects.of(user, api_key).select_related("group"))
+    everybody = [row for row in rows if not (row.user_id or row.group_id or row.api_key_id)]
+    groups = [row for row in rows if row.group_id]
+    own = [row for row in rows if row.user_id]
+    of_key = [row for row in rows if row.api_key_id]
+    base = _defaults(everybody)
+    person = _combined([_most_generous(groups), *map(_as_set, own)], base)
+    effective = _combined([_most_generous(groups), *map(_as_set, [*own, *of_key])], base)
+    key = _combined([_as_set(of_key[0])], {}) if of_key else None
+    return Allowance(person=person, key=key, effective=effective)
+
+
+_Value = tuple[Any, str]  # and its source
+_Set = dict[str, _Value]  # what was set, by name
+
+
+def _as_set(row: Quota) -> _Set:
+    """One row's values with their source."""
+    source = "key" if row.api_key_id else "person" if row.user_id else "everybody"
+    if row.group is not None:
+        source = f"group {row.group.name}"
+    values = {name: getattr(row, name) for name in NUMBERS}
+    values |= {
+        "allowed_models": frozenset(row.allowed_models) or None,
+        "highest_class": row.highest_class or None,
+        "cached_weight": _CACHED_WEIGHTS.get(row.cached_tokens_count),
+        "zone": _zone(row.time_zone) if row.time_zone else None,
+    }
+    return {name: (value, source) for name, value in values.items() if value is not None}
+
+
+def _defaults(everybody: Sequence[Quota]) -> _Set:
+    built_in: _Set = {"max_concurrent": (settings.MAX_CONCURRENT_PER_PERSON, "default")}
+    return built_in | (_as_set(everybody[0]) if everybody else {})
+
+
+def _most_generous(groups: Iterable[Quota]) -> _Set:
+    found: _Set = {}
+    for row in groups:
+        for name, other in _as_set(row).items():
+            found[name] = _more_generous(name, found[name], other) if name in found else other
+    return found
+
+
+def _more_generous(name: str, one: _Value, other: _Value) -> _Value:
+    match name:
+        case "zone":
+            return one
+        case "allowed_models":
+            return one[0] | other[0], f"{one[1]}, {other[1]}"
+        case "cached_weight":
+            return min(one, other, key=_rank)
+    return max(one, other, key=_rank)
+
+
+def _combined(narrowing: Sequence[_Set], base: _Set) -> Limits:
+    """From wide to narrow: each lowers, or decides where there is no order."""
+    found: _Set = {}
+    for one in narrowing:
+        for name, (value, source) in one.items():
+            found[name] = _narrowed(name, found.get(name), (value, source))
+    found = base | found
+    return Limits(
+        **{name: value for name, (value, _) in found.items()},
+        sources={name: source for name, (_, source) in found.items()},
+    )
+
+
+def _narrowed(name: str, wide: _Value | None, narrow: _Value) -> _Value:
+    if wide is None or name in ("cached_weight", "zone"):
+        return narrow
+    if name == "allowed_models":
+        return wide[0] & narrow[0], f"{wide[1]}, {narrow[1]}"
+    return min(wide, narrow, key=_rank)
+
+
+def _rank(one: _Value) -> Any:
+    value, _ = one
+    return _CLASSES.index(value) if isinstance(value, str) else value
+
+
+def _zone(name: str) -> zoneinfo.ZoneInfo:
+    return zoneinfo.ZoneInfo(name or settings.TIME_ZONE)

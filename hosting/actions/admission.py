@@ -1,0 +1,127 @@
+"""Decides whether the limits of its person and key have room for a generation, and reserves it.
+
+Called inside the transaction that stores the generation, with the person's row locked: of many at
+once each sees the ones before it, so no limit is passed by one. What is reserved is what intake
+then enforces (`budget_tokens`), so an answer cannot cost more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+from typing import Any
+
+from django.utils import timezone
+
+from accounts.limits import Limits, allowance_of
+from accounts.models import ApiKey, User
+from hosting.actions.limit_refusals import AccessEnded, LimitMet, TooLarge, forbidden_model
+from hosting.actions.meters import Meter, meters_of
+from hosting.models import HostedModel
+
+_BYTES_PER_TOKEN = 4  # of usual text: for the early no; intake counts exactly
+_SHORT_ANSWER_TOKENS = 256  # with less room than this an answer is not begun, but waits its turn
+_UNKNOWN_CONTEXT_TOKENS = 32_768
+_IMAGE_TOKENS = 4096
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a new generation wants. `content` is everything that becomes prompt."""
+
+    user: User
+    api_key: ApiKey | None
+    model: HostedModel
+    content: Any
+    max_tokens: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What it gets. None: not limited."""
+
+    limits: Limits
+    reserved_tokens: int = 0
+    max_tokens: int | None = None
+    budget_tokens: int | None = None
+
+
+def admit(asked: Asked) -> Terms:
+    """Raises LimitMet, TooLarge, AccessEnded, or Refusal for a model that is not allowed."""
+    _lock(asked)
+    allowance = allowance_of(asked.user, asked.api_key)
+    limits = allowance.effective
+    if not limits.may_use(asked.model.name):
+        raise forbidden_model(asked.model.name)
+    max_tokens = _lowest(asked.max_tokens, limits.max_output_tokens)
+    now = timezone.now()
+    meters = meters_of(asked.user, asked.api_key, allowance, now)
+    for meter in meters:
+        if not meter.counts_tokens and meter.left < 1:
+            raise LimitMet(meter, 1, now)
+    budgets = [meter for meter in meters if meter.counts_tokens]
+    context = _lowest(asked.model.context_limit_tokens, limits.max_context_tokens)
+    most = _most_tokens(asked.content, max_tokens, context)
+    reserved = min([most, *(meter.left for meter in budgets)])
+    _check_room(budgets, _bytes(asked.content), max_tokens, now)
+    return Terms(
+        limits=limits,
+        reserved_tokens=reserved,
+        max_tokens=max_tokens,
+        budget_tokens=reserved if budgets else None,
+    )
+
+
+def unlimited(asked: Asked) -> Terms:
+    """For the service's own work."""
+    return Terms(limits=Limits(), max_tokens=asked.max_tokens)
+
+
+def _lock(asked: Asked) -> None:
+    """From here to the commit nobody else admits for this person, or takes their access away."""
+    people = User.objects.select_for_update(no_key=True).filter(pk=asked.user.pk, is_active=True)
+    if not people.values_list("pk", flat=True):
+        raise AccessEnded
+    if asked.api_key is not None:
+        usable = ApiKey.objects.usable(timezone.now())
+        if not usable.filter(pk=asked.api_key.pk).exists():
+            raise AccessEnded
+
+
+def _check_room(
+    budgets: list[Meter], num_bytes: int, max_tokens: int | None, now: datetime.datetime
+) -> None:
+    prompt = math.ceil(num_bytes / _BYTES_PER_TOKEN)
+    answer = min(max_tokens or _SHORT_ANSWER_TOKENS, _SHORT_ANSWER_TOKENS)
+    for meter in budgets:
+        wanted = min(prompt + answer, max(prompt + 1, meter.limit))
+        if wanted > meter.limit and not meter.is_budget:
+            raise TooLarge(meter, wanted)
+        if meter.left < wanted:
+            raise LimitMet(meter, wanted, now)
+
+
+def _most_tokens(content: Any, max_tokens: int | None, context: int | None) -> int:
+    """No prompt has more tokens than bytes, but for what the template adds to each message."""
+    room = context or _UNKNOWN_CONTEXT_TOKENS
+    if max_tokens is None:
+        return room
+    return min(room, _bytes(content) + 64 * (1 + len(content)) + max_tokens)
+
+
+def _bytes(content: Any) -> int:
+    match content:
+        case str():
+            return _IMAGE_TOKENS if content.startswith("data:") else len(content.encode())
+        case dict():
+            return sum(_bytes(key) + _bytes(value) for key, value in content.items())
+        case list() | tuple():
+            return sum(map(_bytes, content))
+        case None:
+            return 0
+    return 4
+
+
+def _lowest(*values: int | None) -> int | None:
+    return min((value for value in values if value is not None), default=None)

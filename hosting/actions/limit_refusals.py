@@ -1,0 +1,71 @@
+"""What is said when a limit is met: what is left, and when there is more."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from typing import TYPE_CHECKING
+
+from hosting.actions.refusals import Refusal
+
+if TYPE_CHECKING:
+    from hosting.actions.meters import Meter
+
+_SENTENCES = {
+    "max_concurrent": "You have {used} requests running or waiting, and may have {limit} at once.",
+    "requests_per_minute": "You may send {limit} requests a minute; {left} are left.",
+    "tokens_per_minute": "You may use {limit} tokens a minute; {left} are left.",
+    "tokens_per_day": "You may use {limit} tokens a day; {left} are left.",
+    "tokens_per_month": "You may use {limit} tokens a month; {left} are left.",
+}
+
+
+class LimitMet(Refusal):
+    """`kind` is what was counted: requests or tokens. `is_final`: waiting minutes will not help."""
+
+    def __init__(self, meter: Meter, wanted: int, now: datetime.datetime) -> None:
+        self.kind = "tokens" if meter.counts_tokens else "requests"
+        self.is_final = meter.is_spent(wanted)
+        self.retry_seconds = meter.wait_seconds(wanted, now)
+        code = "insufficient_quota" if self.is_final else "rate_limit_exceeded"
+        super().__init__(code, f"{_sentence(meter)} {self._when(meter)}", status=429)
+
+    def _when(self, meter: Meter) -> str:
+        if meter.name == "max_concurrent":
+            return "Wait until one has ended."
+        if self.is_final:
+            at = meter.resets_at
+            return f"The next period begins on {at:%-d %B} at {at:%H:%M} ({at.tzinfo})."
+        return f"There is room again in about {_duration(self.retry_seconds)}."
+
+
+class TooLarge(Refusal):
+    """More than the limit of a whole minute."""
+
+    def __init__(self, meter: Meter, wanted: int) -> None:
+        self.kind, self.is_final, self.retry_seconds = "tokens", True, None
+        message = f"This needs about {wanted:,} tokens, and you may use {meter.limit:,} a minute."
+        super().__init__("rate_limit_exceeded", message, status=429)
+
+
+class AccessEnded(Refusal):
+    """The account or the key was switched off a moment ago."""
+
+    def __init__(self) -> None:
+        super().__init__("invalid_api_key", "This access has ended.", status=401)
+
+
+def forbidden_model(name: str) -> Refusal:
+    message = f"You may not use the model {name!r}."
+    return Refusal("model_not_found", message, field="model", status=403)
+
+
+def _sentence(meter: Meter) -> str:
+    numbers = {name: f"{getattr(meter, name):,}" for name in ("used", "limit", "left")}
+    sentence = _SENTENCES[meter.name].format(**numbers)
+    return sentence.replace("You", "This key", 1) if meter.source == "key" else sentence
+
+
+def _duration(seconds: float) -> str:
+    whole = math.ceil(seconds)
+    return f"{whole} s" if whole < 100 else f"{math.ceil(whole / 60)} min"
