@@ -1,4 +1,6 @@
-"""`manage.py consume_ledger`: settles what ended, and brings Redis in line with the rows."""
+"""`manage.py consume_ledger`: settles what ended, brings Redis in line with the rows, and records
+how the engines are.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from hosting.actions.generations import settle_generation
+from hosting.actions.history import FINEST_SECONDS, record_readings
 from hosting.actions.reconcile import reconcile
 from hosting.engine_client import EngineUnavailable, TerminalFeed
 
@@ -39,6 +42,7 @@ class LedgerConsumer:
         self._pause_seconds = pause_seconds
         self._is_stopped = threading.Event()
         self._reconcile_at = 0.0
+        self._recorded_slot = 0
 
     def stop(self) -> None:
         self._is_stopped.set()
@@ -63,6 +67,14 @@ class LedgerConsumer:
         if time.monotonic() >= self._reconcile_at:
             self._reconcile_at = time.monotonic() + _RECONCILE_SECONDS
             reconcile()
+        self._record(time.time())
+
+    def _record(self, now: float) -> None:
+        """Once in every slot of the history: by the clock, for a period would miss some."""
+        slot = int(now) // FINEST_SECONDS
+        if slot != self._recorded_slot:
+            record_readings(now)
+            self._recorded_slot = slot
 
     def _settle(self, request_id: str) -> bool:
         """True when the entry is dealt with."""
