@@ -109,6 +109,7 @@ INSTALLED_APPS = [
 # Every middleware here is async-capable: one that is not would tie each open stream to a thread
 MIDDLEWARE = [
     "hosting.middleware.request_ids",
+    "hosting.rate_headers.rate_headers",
     "django.middleware.security.SecurityMiddleware",
     "hosting.static_files.StaticFilesMiddleware",
     "hosting.middleware.content_security_policy",

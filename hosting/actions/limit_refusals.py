@@ -20,8 +20,16 @@ _SENTENCES = {
 }
 
 
-class LimitMet(Refusal):
+class LimitRefusal(Refusal):
     """`kind` is what was counted: requests or tokens. `is_final`: waiting minutes will not help."""
+
+    kind: str
+    is_final: bool
+    retry_seconds: float | None
+
+
+class LimitMet(LimitRefusal):
+    """There is less left than was wanted."""
 
     def __init__(self, meter: Meter, wanted: int, now: datetime.datetime) -> None:
         self.kind = "tokens" if meter.counts_tokens else "requests"
@@ -39,7 +47,7 @@ class LimitMet(Refusal):
         return f"There is room again in about {_duration(self.retry_seconds)}."
 
 
-class TooLarge(Refusal):
+class TooLarge(LimitRefusal):
     """More than the limit of a whole minute."""
 
     def __init__(self, meter: Meter, wanted: int) -> None:

@@ -17,6 +17,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from engine import wire
+from hosting.actions.limit_refusals import LimitRefusal
 from hosting.actions.refusals import Refusal
 from hosting.engine_client import EngineUnavailable
 from hosting.fields import first_error
@@ -104,6 +105,7 @@ _KINDS = {
     wire.Code.TENANT_QUEUE_FULL: _Kind(
         status=429, type="requests", code="rate_limit_exceeded", retry_seconds=5
     ),
+    wire.Code.BUDGET_EXCEEDED: _Kind(status=429, type="insufficient_quota", is_final=True),
     wire.Code.DEADLINE_EXCEEDED: _Kind(status=503, type=_SERVER, retry_seconds=RETRY_SECONDS),
     wire.Code.POISON: _Kind(status=500, type=_SERVER, is_final=True),
     wire.Code.ENGINE_ERROR: _Kind(status=500, type=_SERVER),
@@ -113,7 +115,7 @@ _KINDS = {
 def of_event(event: wire.Refused | wire.Failed) -> ApiError:
     kind = _KINDS[event.code]
     message = event.detail
-    if kind.status == 429:
+    if kind.status == 429 and kind.retry_seconds:
         message += f" Please try again in {kind.retry_seconds}.0s."  # Codex reads this
     return ApiError(
         kind.status,
@@ -170,10 +172,28 @@ def handle_exception(exception: Exception, context: dict[str, Any]) -> Response:
     return response
 
 
+def _limit_met(refusal: LimitRefusal) -> ApiError:
+    """OpenAI's types say what was counted, or that the quota is spent."""
+    is_spent = refusal.code == "insufficient_quota"
+    message = refusal.message
+    if refusal.retry_seconds is not None and not refusal.is_final:
+        message += f" Please try again in {refusal.retry_seconds:.1f}s."  # Codex reads this
+    return ApiError(
+        refusal.status,
+        refusal.code,
+        message,
+        type=refusal.code if is_spent else refusal.kind,
+        retry_seconds=refusal.retry_seconds,
+        is_final=refusal.is_final,
+    )
+
+
 def _as_api_error(exception: Exception) -> ApiError:
     match exception:
         case ApiError():
             return exception
+        case LimitRefusal():
+            return _limit_met(exception)
         case Refusal():
             return ApiError(
                 exception.status, exception.code, exception.message, param=exception.field

@@ -1,0 +1,115 @@
+"""What a script is told of its limits: on every answer, and when one is met."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import ApiKey, Quota, Spending, User
+from hosting.models import HostedModel
+from tests.hosting.conftest import KeyedClient
+from tests.hosting.scripted_engine import ScriptedEngine
+
+BODY = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}
+
+
+async def ask(api: KeyedClient, path: str = "chat/completions", **changes: Any) -> Any:
+    return await api.post(f"/v1/{path}", {**BODY, **changes}, content_type="application/json")
+
+
+@pytest.fixture
+def quota(person: User, model: HostedModel) -> Quota:
+    return Quota.objects.create(user=person, requests_per_minute=2, tokens_per_minute=1000)
+
+
+async def test_every_answer_tells_what_is_left(
+    api: KeyedClient, quota: Quota, engine: ScriptedEngine
+) -> None:
+    response = await ask(api)
+    assert response.status_code == 200
+    assert response["x-ratelimit-limit-requests"] == "2"
+    assert response["x-ratelimit-remaining-requests"] == "1"
+    assert response["x-ratelimit-reset-requests"] in ("1m0s", "59s", "58s")
+    assert response["x-ratelimit-limit-tokens"] == "1000"
+    assert 0 < int(response["x-ratelimit-remaining-tokens"]) < 1000
+
+
+async def test_a_stream_tells_it_before_its_first_line(
+    api: KeyedClient, quota: Quota, engine: ScriptedEngine
+) -> None:
+    response = await ask(api, stream=True)
+    assert response["x-ratelimit-remaining-requests"] == "1"
+    assert b"[DONE]" in b"".join([part async for part in response.streaming_content])
+
+
+async def test_anthropic_is_told_in_its_own_headers(
+    api: KeyedClient, quota: Quota, engine: ScriptedEngine
+) -> None:
+    response = await ask(api, "messages")
+    assert response["anthropic-ratelimit-requests-remaining"] == "1"
+    reset = datetime.datetime.fromisoformat(response["anthropic-ratelimit-requests-reset"])
+    assert reset > timezone.now()
+
+
+async def test_no_limit_no_header(
+    api: KeyedClient, model: HostedModel, engine: ScriptedEngine
+) -> None:
+    response = await ask(api)
+    assert not [name for name in response.headers if "ratelimit" in name]
+
+
+async def test_a_met_limit_says_how_long_to_wait(
+    api: KeyedClient, quota: Quota, engine: ScriptedEngine
+) -> None:
+    quota.requests_per_minute = 0
+    await quota.asave()
+    response = await ask(api)
+    error = response.json()["error"]
+    assert response.status_code == 429
+    assert (error["type"], error["code"]) == ("requests", "rate_limit_exceeded")
+    assert "Please try again in 5.0s." in error["message"]
+    assert response["Retry-After"] == "5"
+    assert response["x-ratelimit-remaining-requests"] == "0"
+    assert "x-should-retry" not in response
+
+
+async def test_a_spent_budget_is_not_worth_a_retry(
+    api: KeyedClient, quota: Quota, person: User, engine: ScriptedEngine
+) -> None:
+    quota.tokens_per_day = 100
+    await quota.asave()
+    today = timezone.now().date()
+    await Spending.objects.acreate(subject=f"user:{person.pk}", day=today, tokens=99)
+    response = await ask(api)
+    error = response.json()["error"]
+    assert (error["type"], error["code"]) == ("insufficient_quota", "insufficient_quota")
+    assert response["x-should-retry"] == "false"
+    assert 1 <= int(response["Retry-After"]) <= 86400
+
+
+async def test_a_model_out_of_scope_is_forbidden(
+    api: KeyedClient, model: HostedModel, engine: ScriptedEngine
+) -> None:
+    key = await ApiKey.objects.aget()
+    await Quota.objects.acreate(api_key=key, allowed_models=["another"])
+    response = await ask(api)
+    assert response.status_code == 403
+    assert response.json()["error"]["code"] == "model_not_found"
+
+
+def test_the_chat_page_says_what_is_left_and_when_there_is_more(
+    page: Client, quota: Quota, person: User
+) -> None:
+    quota.tokens_per_day = 100
+    quota.save()
+    today = timezone.now().date()
+    Spending.objects.create(subject=f"user:{person.pk}", day=today, tokens=99)
+    body = {"content": "Hello", "model": "demo"}
+    response = page.post("/chat/messages", body, content_type="application/json")
+    assert response.status_code == 429
+    message = response.json()["error"]["message"]
+    assert message.startswith("You may use 100 tokens a day; 1 are left. The next period begins")
