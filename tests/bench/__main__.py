@@ -29,6 +29,7 @@ BENCHMARKS = (
     "burst",
     "cancel",
     "spike",
+    "fairness",
 )
 
 

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from tests.bench.exchange import Exchange, Question, Target, open_exchange
-from tests.bench.load import ANSWER_TIMEOUT_SECONDS, ask_among_others
+from tests.bench.load import (
+    ANSWER_TIMEOUT_SECONDS,
+    CONNECT_STAGGER_SECONDS,
+    ask_among_others,
+)
 from tests.bench.report import BenchmarkFailed
 
 ENDLESS_TOKENS = 12_000  # longer than any measurement beside it; fits the models' context
@@ -35,6 +40,32 @@ async def running_streams(
         for exchange in exchanges:
             exchange.close()
     await _settle(target)
+
+
+@contextlib.asynccontextmanager
+async def busy_streams(
+    target: Target, ask: Callable[[str], Question], *, count: int
+) -> AsyncIterator[None]:
+    """`count` streams that ask one question after the other until the block is left.
+
+    All have asked when it is entered; their last answers have ended after it.
+    """
+    is_over = asyncio.Event()
+
+    async def stream(number: int) -> None:
+        for place in itertools.count():
+            if is_over.is_set():
+                return
+            await ask_among_others(target, ask(f"busy {number} {place}"))
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(count):
+            group.create_task(stream(number))
+            await asyncio.sleep(CONNECT_STAGGER_SECONDS)
+        try:
+            yield
+        finally:
+            is_over.set()
 
 
 async def _settle(target: Target) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask
-from tests.bench.ours import hearth_service
+from tests.bench.ours import Service, hearth_service
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import BenchmarkFailed, Result
 from tests.bench.rivals import MLX_LM_SERVER, InProcess, batch_generator, mlx_lm_server
@@ -26,6 +26,9 @@ EQUALITY_TOKENS = 64
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Contestants:
+    """`ours` is asked by one person; `service` knows more."""
+
+    service: Service
     ours: Target
     server: Target
     generator: InProcess
@@ -45,8 +48,10 @@ def contestants(
     path = tiny_model_path(MODELS[model])
     with contextlib.ExitStack() as stack:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hearth-bench-logs-")))
+        service = stack.enter_context(hearth_service())
         sides = Contestants(
-            ours=stack.enter_context(hearth_service()).serve(model, path, **(fields or {})),
+            service=service,
+            ours=service.serve(model, path, **(fields or {})),
             server=stack.enter_context(mlx_lm_server(path, logs, *server_options)),
             generator=stack.enter_context(batch_generator(path, logs)),
             prompts=PromptMaker(path),

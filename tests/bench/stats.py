@@ -27,3 +27,8 @@ def flat(rounds: Iterable[Iterable[float]]) -> list[float]:
 def median_ratio(ours: Sequence[float], rivals: Sequence[float]) -> float:
     """The median of the ratios of pairs; pair i was measured side by side in round i."""
     return median(own / other for own, other in zip(ours, rivals, strict=True))
+
+
+def jain_index(shares: Sequence[float]) -> float:
+    """1 when all have the same, 1/n when one of n has it all (Jain, Chiu and Hawe, 1984)."""
+    return sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares))
