@@ -34,9 +34,12 @@ class AnswerView(APIView):
         return run.stream() if call.is_stream else await run.whole()
 
     def _read(self, http_request: Request) -> Call:
-        caller = Caller(
-            user=http_request.user,
-            api_key=http_request.auth,
-            client=client_name(http_request.headers.get("User-Agent", "")),
-        )
-        return self.read(http_request.data, caller)
+        return self.read(http_request.data, caller_of(http_request))
+
+
+def caller_of(http_request: Request) -> Caller:
+    return Caller(
+        user=http_request.user,
+        api_key=http_request.auth,
+        client=client_name(http_request.headers.get("User-Agent", "")),
+    )

@@ -10,11 +10,24 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from hosting.actions.conversations import get_servable_model
+from hosting.api import anthropic_models
+from hosting.api.anthropic_errors import anthropic_form
+from hosting.api.anthropic_models import speaks_anthropic
+from hosting.api.anthropic_request import model_name
+from hosting.api.errors import ErrorForm, openai_form
 from hosting.api.schema_shapes import Error, Model, ModelList
 from hosting.models import HostedModel
 
 
-class Models(APIView):
+class ModelView(APIView):
+    """Two dialects share these addresses, so the headers tell which one is spoken."""
+
+    @property
+    def error_form(self) -> ErrorForm:
+        return anthropic_form if speaks_anthropic(self.request) else openai_form
+
+
+class Models(ModelView):
     @extend_schema(
         operation_id="list_models",
         summary="The models that can be named",
@@ -22,16 +35,21 @@ class Models(APIView):
     )
     def get(self, http_request: Request) -> Response:
         rows = HostedModel.objects.servable()
+        if speaks_anthropic(http_request):
+            return Response(anthropic_models.model_list(rows, http_request))
         return Response({"object": "list", "data": [_model(row) for row in rows]})
 
 
-class OneModel(APIView):
+class OneModel(ModelView):
     @extend_schema(
         operation_id="retrieve_model",
         summary="One model",
         responses={200: Model, 401: Error, 404: Error},
     )
     def get(self, http_request: Request, name: str) -> Response:
+        if speaks_anthropic(http_request):
+            row = get_servable_model(model_name(name))
+            return Response(anthropic_models.one_model(row))
         return Response(_model(get_servable_model(name)))
 
 

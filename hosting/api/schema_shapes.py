@@ -55,6 +55,32 @@ class ResponseObject(serializers.Serializer[Any]):
     usage = serializers.DictField(allow_null=True)
 
 
+class AnthropicErrorBody(serializers.Serializer[Any]):
+    type = serializers.CharField()
+    message = serializers.CharField()
+
+
+class AnthropicError(serializers.Serializer[Any]):
+    type = serializers.CharField()
+    error = AnthropicErrorBody()
+    request_id = serializers.CharField()
+
+
+class AnthropicMessage(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    type = serializers.CharField()
+    role = serializers.CharField()
+    model = serializers.CharField()
+    content = serializers.ListField(child=serializers.DictField())
+    stop_reason = serializers.CharField(allow_null=True)
+    stop_sequence = serializers.CharField(allow_null=True)
+    usage = serializers.DictField()
+
+
+class TokenCount(serializers.Serializer[Any]):
+    input_tokens = serializers.IntegerField()
+
+
 class Model(serializers.Serializer[Any]):
     id = serializers.CharField()
     object = serializers.CharField()

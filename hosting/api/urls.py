@@ -7,6 +7,9 @@ from drf_spectacular.renderers import OpenApiJsonRenderer2
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
 
+from hosting.api.anthropic import CountTokens, Messages
+from hosting.api.anthropic_errors import anthropic_form
+from hosting.api.anthropic_models import speaks_anthropic
 from hosting.api.chat_completions import ChatCompletions
 from hosting.api.errors import ApiError, openai_form
 from hosting.api.models import Models, OneModel
@@ -20,12 +23,15 @@ def unknown_address(http_request: HttpRequest) -> JsonResponse:
     error = ApiError(
         404, "unknown_url", f"Unknown request URL: {http_request.method} {http_request.path}."
     )
-    return JsonResponse(openai_form(error).body, status=404)
+    form = anthropic_form if speaks_anthropic(http_request) else openai_form
+    return JsonResponse(form(error).body, status=404)
 
 
 urlpatterns = [
     path("chat/completions", ChatCompletions.as_view()),
     path("responses", Responses.as_view()),
+    path("messages", Messages.as_view()),
+    path("messages/count_tokens", CountTokens.as_view()),
     path("models", Models.as_view()),
     path("models/<path:name>", OneModel.as_view()),
     path(

@@ -38,6 +38,7 @@ class ScriptedEngine:
         self.refusal: wire.Refused | None = None
         self.is_silent = False  # takes requests and says nothing
         self.generates: list[wire.Generate] = []
+        self.counted: list[wire.Generate] = []
         self.cancelled: list[str] = []
         self._redis = connect(redis_url)
         self._intake = IntakeQueue(redis_url, name="intake-test")
@@ -67,12 +68,17 @@ class ScriptedEngine:
                 self._answer(entry)
 
     def _answer(self, entry: Any) -> None:
-        generate = wire.decode(entry.message)
-        self.generates.append(generate)
+        command = wire.decode(entry.message)
+        is_count = isinstance(command, wire.CountTokens)
+        generate = command.generate if is_count else command
+        (self.counted if is_count else self.generates).append(generate)
         if self.is_silent:
             return
         if self.refusal is not None:
             self._intake.conclude(entry, self.refusal)
+            return
+        if is_count:
+            self._intake.conclude(entry, wire.Counted(prompt_tokens=7))
             return
         spec = wire.ModelSpec(name=generate.model, path="/")
         self._intake.admit(entry, make_work(generate), spec)

@@ -1,0 +1,27 @@
+"""How long a prompt would be: asked of intake, with no row, no queue and no ledger line."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from engine import wire
+from hosting.actions.generations import Order
+from hosting.engine_client import get_client
+
+
+def start_count(order: Order) -> str:
+    """The id under which `Counted` or `Refused` will be found. Raises EngineUnavailable."""
+    generate = wire.Generate(
+        request_id=str(uuid.uuid4()),
+        model=order.model.name,
+        tenant=f"user:{order.user.pk}",
+        priority=wire.Priority.API,
+        submitted_at=time.time(),
+        sampling=wire.Sampling(seed=0),
+        messages=order.messages,
+        tools=order.tools,
+        template_options=order.template_options,
+    )
+    get_client().count_tokens(generate)
+    return generate.request_id

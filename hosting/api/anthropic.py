@@ -1,0 +1,106 @@
+"""POST /v1/messages and /v1/messages/count_tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from adrf.views import APIView
+from asgiref.sync import sync_to_async
+from django.http import StreamingHttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine import wire
+from hosting.actions.counting import start_count
+from hosting.api import errors
+from hosting.api.answer_view import AnswerView, caller_of
+from hosting.api.anthropic_errors import anthropic_form
+from hosting.api.anthropic_reply import Heading, MessageReply
+from hosting.api.anthropic_request import (
+    MessageRequest,
+    TokenCountRequest,
+    read_count_request,
+    read_message_request,
+)
+from hosting.api.dialect import Call, Caller
+from hosting.api.following import Following
+from hosting.api.parsers import JsonBody
+from hosting.api.run import ADMISSION_SECONDS
+from hosting.api.schema_shapes import AnthropicError, AnthropicMessage, TokenCount
+from hosting.engine_client import EngineUnavailable, StreamLost
+from hosting.models import Generation
+
+_ERRORS = {
+    (status, "application/json"): AnthropicError for status in (400, 401, 404, 413, 429, 503, 529)
+}
+
+
+class Messages(AnswerView):
+    error_form = staticmethod(anthropic_form)
+
+    @extend_schema(
+        operation_id="create_message",
+        summary="Answer a conversation, in Anthropic's dialect",
+        request=MessageRequest,
+        responses={
+            (200, "application/json"): AnthropicMessage,
+            (200, "text/event-stream"): OpenApiTypes.STR,
+            **_ERRORS,
+        },
+    )
+    async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
+        return await self.answer(http_request)
+
+    def read(self, body: dict[str, Any], caller: Caller) -> Call:
+        chat = read_message_request(body, caller)
+        return Call(orders=chat.orders, is_stream=chat.is_stream, make_reply=partial(_reply, body))
+
+
+class CountTokens(APIView):
+    parser_classes = [JsonBody]
+    error_form = staticmethod(anthropic_form)
+
+    @extend_schema(
+        operation_id="count_tokens",
+        summary="The length of a prompt, without an answer",
+        request=TokenCountRequest,
+        responses={(200, "application/json"): TokenCount, **_ERRORS},
+    )
+    async def post(self, http_request: Request) -> Response:
+        request_id = await sync_to_async(self._start)(http_request)
+        return Response({"input_tokens": await _counted(request_id)})
+
+    def _start(self, http_request: Request) -> str:
+        chat = read_count_request(http_request.data, caller_of(http_request))
+        return start_count(chat.orders[0])
+
+
+def _reply(body: dict[str, Any], generations: Sequence[Generation]) -> MessageReply:
+    return MessageReply(
+        Heading(
+            id=f"msg_{generations[0].pk.hex}",
+            model=body["model"],
+            max_tokens=body.get("max_tokens"),
+        )
+    )
+
+
+async def _counted(request_id: str) -> int:
+    """Raises ApiError."""
+    following = Following([request_id])
+    try:
+        numbered = await following.next(within_seconds=ADMISSION_SECONDS)
+    except (EngineUnavailable, StreamLost):
+        numbered = None
+    finally:
+        await following.close()
+    match numbered:
+        case (_, wire.Counted() as counted):
+            return counted.prompt_tokens
+        case (_, wire.Refused() as refused):
+            raise errors.of_event(refused)
+    raise errors.engine_unavailable()

@@ -1,0 +1,197 @@
+"""A conversation in Anthropic's blocks, as the chat messages that mean the same. In order.
+
+    system (text | blocks)          one system message, without Claude Code's billing line
+    user  [tool_result, text, ...]  tool messages and user messages, as they stand
+    assistant [thinking, text, tool_use]   one assistant message
+    system, in the middle           user text in <system-reminder>: hoisting it would move the
+                                    whole prefix, and many templates refuse it there
+
+Neighbouring texts of the user are one message: templates want turns to alternate.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from hosting.api.errors import ApiError
+from hosting.api.messages import invalid, unsupported
+
+Message = dict[str, Any]
+_BILLING = "x-anthropic-billing-header"  # changes with every prompt, so no prefix would be found
+_READ_AS_TEXT_ONLY = "This server reads text only, not {kind}."
+# What only Anthropic's own servers make, and clients send back
+_FOREIGN_BLOCKS = ("redacted_thinking", "server_tool_use", "container_upload", "mcp_tool_use")
+
+
+def chat_messages(messages: Any, *, system: Any = None) -> list[Message]:
+    """Raises ApiError naming the block at fault."""
+    if not isinstance(messages, list) or not messages:
+        raise invalid("messages", "There must be at least one message.")
+    said: list[Message] = []
+    if text := _system_text(system):
+        said.append({"role": "system", "content": text})
+    for place, message in enumerate(messages):
+        for one in _turn(message, f"messages.{place}", is_first=not said):
+            _append(said, one)
+    return said
+
+
+def _append(said: list[Message], message: Message) -> None:
+    if said and message["role"] == said[-1]["role"] == "user":
+        said[-1]["content"] += "\n\n" + message["content"]
+    else:
+        said.append(message)
+
+
+def _system_text(system: Any) -> str:
+    if system is None or isinstance(system, str):
+        return system or ""
+    texts = [_text_block(block, where) for block, where in _blocks(system, "system")]
+    return "\n\n".join(text for text in texts if not text.startswith(_BILLING))
+
+
+def _turn(message: Any, where: str, *, is_first: bool) -> Iterator[Message]:
+    if not isinstance(message, dict):
+        raise invalid(where, "A message must be an object.")
+    content = message.get("content")
+    match message.get("role"):
+        case "user":
+            yield from _user(content, f"{where}.content")
+        case "assistant":
+            yield _assistant(content, f"{where}.content")
+        case "system":
+            yield _instruction(_joined(content, f"{where}.content"), is_first=is_first)
+        case _:
+            raise invalid(f"{where}.role", "The role must be user, assistant or system.")
+
+
+def _instruction(text: str, *, is_first: bool) -> Message:
+    if is_first:
+        return {"role": "system", "content": text}
+    return {"role": "user", "content": f"<system-reminder>\n{text}\n</system-reminder>"}
+
+
+def _user(content: Any, where: str) -> Iterator[Message]:
+    texts: list[str] = []
+    for block, at in _blocks(content, where):
+        if block.get("type") != "tool_result":
+            texts.append(_foreign_text(block, at))
+            continue
+        if texts:
+            yield _user_text(texts)
+            texts = []
+        yield _tool_result(block, at)
+    if texts:
+        yield _user_text(texts)
+
+
+def _user_text(texts: list[str]) -> Message:
+    return {"role": "user", "content": "\n\n".join(texts)}
+
+
+def _tool_result(block: Message, where: str) -> Message:
+    text = _joined(block.get("content") or "", f"{where}.content")
+    if block.get("is_error") and not text:
+        text = "The tool failed."
+    return {
+        "role": "tool",
+        "tool_call_id": _text(block.get("tool_use_id"), f"{where}.tool_use_id"),
+        "content": text,
+    }
+
+
+def _assistant(content: Any, where: str) -> Message:
+    texts, thoughts, calls = [], [], []
+    for block, at in _blocks(content, where):
+        match block.get("type"):
+            case "text":
+                texts.append(_text_block(block, at))
+            case "thinking":
+                thoughts.append(_text(block.get("thinking"), f"{at}.thinking"))
+            case "tool_use":
+                calls.append(_tool_call(block, at))
+            case kind if kind in _FOREIGN_BLOCKS or str(kind).endswith("_tool_result"):
+                continue
+            case _:
+                raise invalid(f"{at}.type", "The type of this block is not known.")
+    message: Message = {"role": "assistant", "content": "".join(texts)}
+    if thoughts:
+        message["reasoning_content"] = "".join(thoughts)
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _tool_call(block: Message, where: str) -> Message:
+    arguments = block.get("input", {})
+    if not isinstance(arguments, dict):
+        raise invalid(f"{where}.input", "This must be an object.")
+    function = {
+        "name": _text(block.get("name"), f"{where}.name"),
+        # As models write it, so that the prefix is the one that was computed
+        "arguments": json.dumps(arguments, ensure_ascii=False),
+    }
+    return {"id": _text(block.get("id"), f"{where}.id"), "type": "function", "function": function}
+
+
+def _joined(content: Any, where: str) -> str:
+    """Blocks that can only be text, as one."""
+    return "\n\n".join(_foreign_text(block, at) for block, at in _blocks(content, where))
+
+
+def _foreign_text(block: Message, where: str) -> str:
+    match block.get("type"):
+        case "text":
+            return _text_block(block, where)
+        case "document":
+            return _document_text(block, where)
+        case "search_result":
+            return _joined(block.get("content") or "", f"{where}.content")
+        case "image" | "audio" | "file" | "container_upload" as kind:
+            raise _not_text(where, kind)
+        case "tool_reference":
+            return _text(block.get("tool_name"), f"{where}.tool_name")
+    raise invalid(f"{where}.type", "The type of this block is not known.")
+
+
+def _document_text(block: Message, where: str) -> str:
+    source = block.get("source")
+    if not isinstance(source, dict):
+        raise invalid(f"{where}.source", "A document needs a source.")
+    match source.get("type"):
+        case "text":
+            return _text(source.get("data"), f"{where}.source.data")
+        case "content":
+            return _joined(source.get("content"), f"{where}.source.content")
+    raise _not_text(f"{where}.source", "this kind of document")
+
+
+def _not_text(where: str, kind: str) -> ApiError:
+    return unsupported(where, _READ_AS_TEXT_ONLY.format(kind=kind))
+
+
+def _blocks(content: Any, where: str) -> Iterator[tuple[Message, str]]:
+    """Each block with its address; plain text is one block of it."""
+    if isinstance(content, str):
+        yield {"type": "text", "text": content}, where
+        return
+    if not isinstance(content, list):
+        raise invalid(where, "This must be text or a list of blocks.")
+    for place, block in enumerate(content):
+        if not isinstance(block, dict):
+            raise invalid(f"{where}.{place}", "A block must be an object.")
+        yield block, f"{where}.{place}"
+
+
+def _text_block(block: Message, where: str) -> str:
+    if block.get("type") != "text":
+        raise invalid(f"{where}.type", "This must be a text block.")
+    return _text(block.get("text"), f"{where}.text")
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise invalid(where, "This must be text.")
+    return value

@@ -1,0 +1,151 @@
+"""The body of POST /v1/messages: each field honoured, ignored or refused by name.
+
+It is read as the chat completion that asks for the same; what is wrong is named as it is here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from hosting.api.anthropic_messages import chat_messages
+from hosting.api.chat_request import ChatRequest, read_chat_request
+from hosting.api.dialect import Caller
+from hosting.api.messages import invalid
+from hosting.fields import Flag, Number, Text, Whole
+from hosting.models import HostedModel
+
+MAX_STOP_SEQUENCES = 16
+ALIAS = "anthropic/"  # Claude Code's model list shows only names that begin so
+_TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+
+
+@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "array", "items": {}}]})
+class TextOrBlocks(serializers.JSONField):
+    """Text, or blocks of it."""
+
+
+def _optional(**limits: Any) -> dict[str, Any]:
+    return {"required": False, "allow_null": True, **limits}
+
+
+class TokenCountRequest(serializers.Serializer[Any]):
+    """Fields that are not listed are ignored."""
+
+    model = Text()
+    messages = serializers.ListField(child=serializers.DictField())
+    system = TextOrBlocks(**_optional())
+    tools = serializers.ListField(child=serializers.DictField(), **_optional())
+    tool_choice = serializers.DictField(**_optional())
+    thinking = serializers.DictField(**_optional())
+    output_config = serializers.DictField(**_optional())
+
+
+class MessageRequest(TokenCountRequest):
+    max_tokens = Whole(**_optional(min_value=1, max_value=10_000_000))
+    stream = Flag(**_optional())
+    stop_sequences = serializers.ListField(
+        child=Text(max_length=512), max_length=MAX_STOP_SEQUENCES, **_optional()
+    )
+    temperature = Number(**_optional(min_value=0, max_value=2))
+    top_p = Number(**_optional(min_value=0.000001, max_value=1))
+    top_k = Whole(**_optional(min_value=-1, max_value=1_000_000))
+
+
+def read_message_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
+    """The chat that it stands for. Raises ApiError, ValidationError or Refusal."""
+    MessageRequest(data=body).is_valid(raise_exception=True)
+    chat = _read(body, caller)
+    stops = tuple(body.get("stop_sequences") or ())
+    orders = tuple(dataclasses.replace(order, stop=stops) for order in chat.orders)
+    return dataclasses.replace(chat, orders=orders)
+
+
+def read_count_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
+    """Raises ApiError, ValidationError or Refusal."""
+    TokenCountRequest(data=body).is_valid(raise_exception=True)
+    return _read(body, caller)
+
+
+def _read(body: dict[str, Any], caller: Caller) -> ChatRequest:
+    return read_chat_request(
+        _chat_body(body), user=caller.user, api_key=caller.api_key, client=caller.client
+    )
+
+
+def _chat_body(body: dict[str, Any]) -> dict[str, Any]:
+    output, choice = body.get("output_config") or {}, body.get("tool_choice") or {}
+    same = ("stream", "temperature", "top_p", "top_k")
+    chat = {name: body[name] for name in same if name in body}
+    chat["model"] = model_name(body["model"])
+    chat["messages"] = chat_messages(body["messages"], system=body.get("system"))
+    chat["max_completion_tokens"] = body.get("max_tokens")
+    chat["tools"] = _tools(body.get("tools") or [])
+    chat["tool_choice"] = _tool_choice(choice) if chat["tools"] else None
+    if choice.get("disable_parallel_tool_use"):
+        chat["parallel_tool_calls"] = False
+    chat["chat_template_kwargs"] = _template_options(body.get("thinking"), output.get("effort"))
+    chat["response_format"] = _response_format(output.get("format") or body.get("output_format"))
+    return chat
+
+
+def model_name(name: str) -> str:
+    """A model that is really called so comes before the alias."""
+    short = name.removeprefix(ALIAS)
+    return short if name != short and not _is_servable(name) else name
+
+
+def _is_servable(name: str) -> bool:
+    return HostedModel.objects.servable().filter(name=name).exists()
+
+
+def _tools(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the client's own making. Kinds that Anthropic's servers run are ignored."""
+    return [
+        _tool(tool, f"tools.{place}")
+        for place, tool in enumerate(tools)
+        if tool.get("type", "custom") in ("custom", None)
+    ]
+
+
+def _tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
+    name, schema = tool.get("name"), tool.get("input_schema")
+    if not isinstance(name, str) or not name:
+        raise invalid(f"{where}.name", "A tool needs a name.")
+    if not isinstance(schema, dict):
+        raise invalid(f"{where}.input_schema", "This must be a JSON schema.")
+    function = {"name": name, "parameters": schema}
+    if isinstance(tool.get("description"), str):
+        function["description"] = tool["description"]
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: dict[str, Any]) -> Any:
+    match choice.get("type", "auto"):
+        case "auto" | "any" | "none" as kind:
+            return _TOOL_CHOICES[kind]
+        case "tool" if isinstance(choice.get("name"), str):
+            return {"type": "function", "function": {"name": choice["name"]}}
+    raise invalid("tool_choice", "This must be auto, any, none, or a tool by its name.")
+
+
+def _template_options(thinking: Any, effort: Any) -> dict[str, Any]:
+    """Without a word about thinking the template does what it does by itself."""
+    options: dict[str, Any] = {}
+    if isinstance(thinking, dict) and thinking.get("type") is not None:
+        options["enable_thinking"] = thinking["type"] in ("enabled", "adaptive")
+    if isinstance(effort, str) and options.get("enable_thinking", True):
+        options["reasoning_effort"] = effort
+    return options
+
+
+def _response_format(given: Any) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict) or given.get("type") != "json_schema":
+        raise invalid("output_config.format", "The format must be of the type json_schema.")
+    schema = {"name": "answer", "schema": given.get("schema"), "strict": True}
+    return {"type": "json_schema", "json_schema": schema}
