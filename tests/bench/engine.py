@@ -30,6 +30,7 @@ PROMPT_TOKENS = 88
 MAX_TOKENS = {"tiny": 96, "small": 48}
 QUESTIONS_PER_STREAM = 2
 TEMPERATURES = (0.0, 0.8)
+LENGTHS = ("equal", "unequal")
 # (model, rows, temperature): the ratio that must be reached; elsewhere DEFAULT_BAR.
 BARS = {("tiny", 16, 0.0): 1.15, ("tiny", 16, 0.8): 1.5}
 DEFAULT_BAR = 1.0
@@ -37,17 +38,16 @@ DEFAULT_BAR = 1.0
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One measurement. `has_equal_lengths`: all rows end together, which suits BatchGenerator."""
+    """One measurement. With "equal" lengths all rows end together, which suits BatchGenerator."""
 
     model: str
     rows: int
     temperature: float
-    has_equal_lengths: bool
+    lengths: str
 
     @property
     def name(self) -> str:
-        lengths = "equal" if self.has_equal_lengths else "unequal"
-        return f"{self.model}-{self.rows}-t{self.temperature:g}-{lengths}"
+        return f"{self.model}-{self.rows}-t{self.temperature:g}-{self.lengths}"
 
     @property
     def bar(self) -> float:
@@ -55,16 +55,16 @@ class Cell:
 
     def max_tokens(self, chooser: random.Random) -> int:
         most = MAX_TOKENS[self.model]
-        return most if self.has_equal_lengths else chooser.randint(most // 2, most + most // 2)
+        return most if self.lengths == "equal" else chooser.randint(most // 2, most + most // 2)
 
 
 def run(options: Options) -> Report:
     cells = [
-        Cell(model=model, rows=rows, temperature=temperature, has_equal_lengths=has_equal_lengths)
+        Cell(model=model, rows=rows, temperature=temperature, lengths=lengths)
         for model in options.models or tuple(MODELS)
-        for rows in options.streams or (8, 16)
-        for temperature in TEMPERATURES
-        for has_equal_lengths in (True, False)
+        for rows in options.streams or (8, 16, 32)
+        for temperature in options.temperatures or TEMPERATURES
+        for lengths in options.lengths or LENGTHS
     ]
     budget = Budget(options.seconds, num_parts=len(cells))
     report = Report()

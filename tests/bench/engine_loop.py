@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import sys
 import tempfile
@@ -87,25 +88,41 @@ def _new_tokens(request_id: str, event: wire.Event) -> NewTokens:
     return NewTokens(int(request_id), count, isinstance(event, wire.Finished))
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What surrounds a worker that was told no settings, in a folder of its own."""
+
+    config: EngineConfig
+    memory: DeviceMemory
+    vitals: Vitals
+    prefixes: Prefixes
+
+
 @contextlib.contextmanager
-def engine_loop(model_folder: Path) -> Iterator[EngineLoop]:
-    """With the settings of an engine that was told nothing, in a folder of its own."""
+def engine_parts() -> Iterator[Parts]:
     with tempfile.TemporaryDirectory(prefix="hearth-bench-engine-") as folder:
         config = EngineConfig(name=MODEL_NAME, redis_url="", data_dir=Path(folder))
-        memory = DeviceMemory(explicit_ceiling_bytes=None)
+        memory = DeviceMemory()
         prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
-        transport = DirectTransport()
-        worker = build_worker(
-            config,
-            transport=transport,
-            memory=memory,
-            vitals=Vitals(engine_name=MODEL_NAME, memory=memory),
-            prefixes=prefixes,
-        )
+        vitals = Vitals(engine_name=MODEL_NAME, memory=memory)
         try:
-            yield EngineLoop(worker, transport, model_folder)
+            yield Parts(config=config, memory=memory, vitals=vitals, prefixes=prefixes)
         finally:
             prefixes.close()
+
+
+@contextlib.contextmanager
+def engine_loop(model_folder: Path) -> Iterator[EngineLoop]:
+    with engine_parts() as parts:
+        transport = DirectTransport()
+        worker = build_worker(
+            parts.config,
+            transport=transport,
+            memory=parts.memory,
+            vitals=parts.vitals,
+            prefixes=parts.prefixes,
+        )
+        yield EngineLoop(worker, transport, model_folder)
 
 
 def main(model_folder: Path) -> None:

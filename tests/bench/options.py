@@ -13,7 +13,8 @@ class Options:
 
     models: tuple[str, ...] = ()
     streams: tuple[int, ...] = ()
-    temperature: float = 0.0
+    temperatures: tuple[float, ...] = ()
+    lengths: tuple[str, ...] = ()
     rounds: int | None = None
     seconds: float = 220.0
 
@@ -31,14 +32,16 @@ def parse_command(arguments: Sequence[str], *, benchmarks: Sequence[str]) -> Com
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
     parser.add_argument("--models", type=_names, default=(), help="tiny,small")
     parser.add_argument("--streams", type=_numbers, default=(), help="such as 1,8,16,32")
-    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--temperatures", type=_floats, default=(), help="such as 0,0.8")
+    parser.add_argument("--lengths", type=_names, default=(), help="equal,unequal")
     parser.add_argument("--rounds", type=int, help="at most so many of each measurement")
     parser.add_argument("--seconds", type=float, default=Options().seconds)
     told = parser.parse_args(arguments)
     options = Options(
         models=told.models,
         streams=told.streams,
-        temperature=told.temperature,
+        temperatures=told.temperatures,
+        lengths=told.lengths,
         rounds=told.rounds,
         seconds=told.seconds,
     )
@@ -47,6 +50,10 @@ def parse_command(arguments: Sequence[str], *, benchmarks: Sequence[str]) -> Com
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
+
+
+def _floats(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split(",")))
 
 
 def _numbers(text: str) -> tuple[int, ...]:

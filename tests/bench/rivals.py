@@ -72,8 +72,33 @@ def engine_loop(model_path: Path, logs: Path) -> Iterator[InProcess]:
         yield loop
 
 
+class StepTimer:
+    """Our engine on a real queue, in a process of its own."""
+
+    def __init__(self, child: JobChild) -> None:
+        self._child = child
+
+    def seconds_outside(self, *, queue: int, steps: int) -> list[float]:
+        """Of each of `steps` decode steps, while `queue` requests wait."""
+        done = self._child.do({"queue": queue, "steps": steps})
+        samples: list[float] = done["outside"]
+        return samples
+
+
+@contextlib.contextmanager
+def step_timer(model_path: Path, logs: Path) -> Iterator[StepTimer]:
+    with _child_of("step_timer", model_path, logs) as child:
+        yield StepTimer(child)
+
+
 @contextlib.contextmanager
 def _in_process(name: str, module: str, model_path: Path, logs: Path) -> Iterator[InProcess]:
+    with _child_of(module, model_path, logs) as child:
+        yield InProcess(name, child)
+
+
+@contextlib.contextmanager
+def _child_of(module: str, model_path: Path, logs: Path) -> Iterator[JobChild]:
     command = [sys.executable, "-m", f"tests.bench.{module}", str(model_path)]
     with JobChild(command, log=logs / f"{module}-{model_path.name}.log") as child:
-        yield InProcess(name, child)
+        yield child

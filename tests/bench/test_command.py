@@ -19,13 +19,16 @@ def test_a_benchmark_chooses_by_itself_what_it_is_not_told() -> None:
     assert not command.is_json
 
 
-def test_models_streams_and_temperature_can_be_told() -> None:
+def test_any_subset_can_be_told() -> None:
     arguments = ["throughput", "--json", "--models", "small", "--streams", "8,32"]
-    command = parse_command([*arguments, "--temperature", "0.8"], benchmarks=BENCHMARKS)
+    command = parse_command(
+        [*arguments, "--temperatures", "0,0.8", "--lengths", "equal"], benchmarks=BENCHMARKS
+    )
     assert command.is_json
     assert command.options.models == ("small",)
     assert command.options.streams == (8, 32)
-    assert command.options.temperature == 0.8
+    assert command.options.temperatures == (0.0, 0.8)
+    assert command.options.lengths == ("equal",)
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ Rivals: mlx_lm.server under the same load, and BatchGenerator in process as the 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -22,6 +23,8 @@ from tests.bench.stats import median, median_ratio
 
 PROMPT_TOKENS = 88
 WARM_UP_TOKENS = 16
+STREAMS = (1, 8, 16, 32)
+TEMPERATURES = (0.0, 0.8)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,17 +73,18 @@ RIVALS = (MLX_LM_SERVER, BATCH_GENERATOR)
 
 
 def run(options: Options) -> Report:
-    models, streams = options.models or tuple(SHAPES), options.streams or (1, 8, 16)
-    budget = Budget(options.seconds, num_parts=len(models) * len(streams))
+    models, streams = options.models or tuple(SHAPES), options.streams or STREAMS
+    cells = list(itertools.product(streams, options.temperatures or TEMPERATURES))
+    budget = Budget(options.seconds, num_parts=len(models) * len(cells))
     report = Report(results=[calibrate_client()])
     for model in models:
         with contestants(model, fields={"max_rows": max(streams)}) as sides:
             report.results.append(check_equal_answers(model, sides))
-            for number in streams:
-                cell = Cell(model, number, sides, options.temperature)
+            for number, temperature in cells:
+                cell = Cell(model, number, sides, temperature)
                 loads = cell.measure(rounds=options.rounds or 4, deadline=budget.next_deadline())
                 report.results += results_of(cell.name, loads, bars_of(model, number))
-                if options.temperature == 0:
+                if temperature == 0:
                     report.results.append(share_of_equal_answers(cell.name, loads))
                 report.tables.append(table_of(cell.name, loads))
     return report
