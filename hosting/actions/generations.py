@@ -57,12 +57,19 @@ class SamplingChoice:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Everything that a new generation needs to know. Messages are OpenAI's, as on the wire."""
+    """Everything that a new generation needs to know. Messages are OpenAI's, as on the wire.
+
+    A raw text to continue has `prompt` (with a `suffix`, the gap before it is filled) or
+    `prompt_token_ids` instead of messages.
+    """
 
     user: User
     kind: Generation.Kind
     model: HostedModel
-    messages: tuple[dict[str, Any], ...]
+    messages: tuple[dict[str, Any], ...] | None = None
+    prompt: str | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
+    suffix: str | None = None
     sampling: SamplingChoice = dataclasses.field(default_factory=SamplingChoice)
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
@@ -72,6 +79,12 @@ class Order:
     client: str = ""
     conversation: Conversation | None = None
     message: Message | None = None
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Everything that becomes prompt."""
+        raw = (self.prompt, self.suffix, self.prompt_token_ids)
+        return (*(self.messages or ()), *self.tools, *filter(None, raw))
 
 
 def start_generation(order: Order) -> Generation:
@@ -146,7 +159,7 @@ def _terms(order: Order) -> Terms:
         user=order.user,
         api_key=order.api_key,
         model=order.model,
-        content=(*order.messages, *order.tools),
+        content=order.content,
         max_tokens=order.max_tokens or order.model.default_max_tokens,
     )
     return unlimited(asked) if order.kind == Generation.Kind.TITLE else admit(asked)
@@ -178,6 +191,9 @@ def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generat
         submitted_at=time.time(),
         sampling=_sampling(order.model, order.sampling),
         messages=order.messages,
+        prompt=order.prompt,
+        prompt_token_ids=order.prompt_token_ids,
+        suffix=order.suffix,
         tools=order.tools,
         template_options=order.template_options,
         max_tokens=terms.max_tokens,

@@ -122,7 +122,7 @@ def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: 
         kind=Generation.Kind.API,
         model=get_servable_model(data["model"]),
         messages=wire_messages(body["messages"]),
-        sampling=_sampling(data),
+        sampling=sampling_choice(data),
         max_tokens=data.get("max_completion_tokens") or data.get("max_tokens"),
         stop=data.get("stop", ()),
         tools=() if data.get("tool_choice") == "none" else wire_tools(body.get("tools")),
@@ -131,7 +131,7 @@ def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: 
         client=client,
     )
     return ChatRequest(
-        orders=tuple(_choice(order, number) for number in range(data.get("n", 1))),
+        orders=tuple(numbered_choice(order, number) for number in range(data.get("n", 1))),
         is_stream=data.get("stream", False),
         includes_usage=bool((data.get("stream_options") or {}).get("include_usage")),
         wants_logprobs=data.get("logprobs", False),
@@ -151,7 +151,7 @@ def _refuse_unsupported(data: dict[str, Any]) -> None:
         raise invalid("top_logprobs", "This needs 'logprobs': true.")
 
 
-def _sampling(data: dict[str, Any]) -> SamplingChoice:
+def sampling_choice(data: dict[str, Any]) -> SamplingChoice:
     plain = (
         "temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty",
         "repetition_penalty", "logit_bias",
@@ -177,7 +177,7 @@ def _template_options(body: dict[str, Any], data: dict[str, Any]) -> dict[str, A
     return options | (body.get("chat_template_kwargs") or {})
 
 
-def _choice(order: Order, number: int) -> Order:
+def numbered_choice(order: Order, number: int) -> Order:
     """Choices of one request differ by their seed only."""
     seed = order.sampling.seed
     if number == 0 or seed is None:
