@@ -82,6 +82,11 @@ class Encoder:
             marker=marker,
         )
 
+    def controls_in(self, template_source: str) -> dict[str, int]:
+        """The control tokens that this template spells, with their ids."""
+        ids = ((one, self._tokenizer.token_to_id(one)) for one in self._control)
+        return {one: found for one, found in ids if found is not None and one in template_source}
+
     def encode_rendered(self, rendered: str, *, marker: str, max_tokens: int) -> tuple[int, ...]:
         """Raises TooManyTokens, at once when a text is far too long."""
         pieces = [piece for piece in rendered.split(marker) if piece]

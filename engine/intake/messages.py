@@ -76,6 +76,28 @@ def _mapped(source: str) -> Arguments:
     return Arguments(values if isinstance(values, dict) else {}, source=source)
 
 
+def with_systems_in_place(messages: list[Message]) -> list[Message]:
+    """For templates that take a system message at the beginning only: later ones stay where they
+    are, as a user's text. Moving them to the front would change every prefix.
+    """
+    placed: list[Message] = []
+    for message in messages:
+        is_late = message["role"] == "system" and any(one["role"] != "system" for one in placed)
+        if is_late:
+            reminder = f"<system-reminder>\n{message['content']}\n</system-reminder>"
+            message = {"role": "user", "content": reminder}
+        was_user = bool(placed) and placed[-1]["role"] == "user"
+        if message["role"] == "user" and was_user and (is_late or _is_reminder(placed[-1])):
+            content = f"{placed[-1]['content']}\n\n{message['content']}"
+            message = {**placed.pop(), "content": content}
+        placed.append(message)
+    return placed
+
+
+def _is_reminder(message: Message) -> bool:
+    return str(message["content"]).endswith("</system-reminder>")
+
+
 def check_template_options(options: object) -> None:
     if not isinstance(options, dict):
         raise invalid("chat_template_kwargs", "chat_template_kwargs must be an object.")

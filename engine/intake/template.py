@@ -18,7 +18,12 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.intake.limits import TooSlow, time_limit
-from engine.intake.messages import Arguments, Message, with_mapped_arguments
+from engine.intake.messages import (
+    Arguments,
+    Message,
+    with_mapped_arguments,
+    with_systems_in_place,
+)
 
 MAX_SECONDS = 1.0
 MAX_OUTPUT_CHARACTERS = 64 * 1024**2
@@ -42,17 +47,25 @@ class Template:
         except (jinja2.TemplateError, RecursionError, TooSlow) as error:
             raise TemplateRefused(f"the chat template does not compile: {error}") from error
         self._takes_text_arguments = self._keeps_arguments_as_written()
+        self._takes_late_systems = self._keeps_systems_in_place()
 
     def prepare(self, messages: list[Message]) -> list[Message]:
         """Messages in the form that this template takes. A template that accepts a tool call's
         arguments as text gets them byte for byte: what was cached of them is found again.
         """
+        if not self._takes_late_systems:
+            messages = with_systems_in_place(messages)
         if self._takes_text_arguments:
             return messages
         return [with_mapped_arguments(message) for message in messages]
 
     def render(
-        self, messages: list[Message], tools: list[Message], options: Mapping[str, Any]
+        self,
+        messages: list[Message],
+        tools: list[Message],
+        options: Mapping[str, Any],
+        *,
+        adds_generation_prompt: bool = True,
     ) -> str:
         values = {
             **options,
@@ -60,7 +73,7 @@ class Template:
             "messages": messages,
             "tools": tools or None,
             "documents": None,
-            "add_generation_prompt": True,
+            "add_generation_prompt": adds_generation_prompt,
         }
         try:
             with time_limit(MAX_SECONDS):
@@ -85,10 +98,23 @@ class Template:
             {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "tool", "content": "a", "tool_call_id": "probe00001", "name": "f"},
         ]
+        return arguments in self._try(messages)
+
+    def _keeps_systems_in_place(self) -> bool:
+        """Whether a system message may follow a user's: a probe comes out behind it."""
+        rendered = self._try(
+            [
+                {"role": "user", "content": "probe question"},
+                {"role": "system", "content": "probe reminder"},
+            ]
+        )
+        return -1 < rendered.find("probe question") < rendered.find("probe reminder")
+
+    def _try(self, messages: list[Message]) -> str:
         try:
-            return arguments in self.render(messages, [], {})
+            return self.render(messages, [], {})
         except (TemplateRefused, TooSlow, MemoryError):
-            return False
+            return ""
 
 
 def _join(pieces: Any) -> str:

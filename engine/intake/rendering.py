@@ -1,0 +1,90 @@
+"""A conversation as the model's tokens: cleaned, templated, tokenized. Raises Refusal.
+
+It does not know limits of length, sampling or who asks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from engine import wire
+from engine.intake.boundaries import publishable, token_positions, turn_starts
+from engine.intake.encode import Conversation
+from engine.intake.limits import TooSlow
+from engine.intake.messages import check_template_options, clean_messages, clean_tools
+from engine.intake.model_folder import ModelFolder
+from engine.intake.refusal import invalid
+from engine.intake.template import Template, TemplateRefused
+
+# A generation prompt that ends so lets the model begin with its thoughts.
+_REASONING_STARTS = (
+    "<think>",
+    "<longcat_think>",
+    "<|think:start|>",
+    "<thinking>",
+    "<seed:think>",
+    "[THINK]",
+    "<|START_THINKING|>",
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """`boundaries`: token positions where other prompts will leave it (boundaries.py)."""
+
+    token_ids: tuple[int, ...]
+    boundaries: tuple[int, ...] = ()
+    starts_in_reasoning: bool = False
+
+
+def render_prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Prompt:
+    """Raises Refusal and TooManyTokens."""
+    check_template_options(generate.template_options)
+    template, said = _understand(generate, folder)
+    rendered = _render(template, said)
+    encoder = folder.encoder
+    token_ids = encoder.encode_rendered(rendered, marker=said.marker, max_tokens=max_tokens)
+    boundaries = token_positions(
+        turn_starts(rendered, said, template),
+        rendered,
+        token_ids,
+        encoder.controls_in(template.source),
+    )
+    if generate.publication is not None:
+        return _published(token_ids, boundaries)
+    starts_in_reasoning = rendered.rstrip().endswith(_REASONING_STARTS)
+    return Prompt(
+        token_ids=token_ids, boundaries=boundaries, starts_in_reasoning=starts_in_reasoning
+    )
+
+
+def _understand(generate: wire.Generate, folder: ModelFolder) -> tuple[Template, Conversation]:
+    messages = clean_messages(generate.messages or ())
+    tools = clean_tools(generate.tools)
+    template = folder.template(has_tools=bool(tools))
+    if template is None:
+        raise invalid("messages", "This model has no chat template: send a prompt instead.")
+    said = folder.encoder.break_spellings(
+        Conversation(
+            messages=template.prepare(messages), tools=tools, options=generate.template_options
+        )
+    )
+    return template, said if generate.publication is None else publishable(said)
+
+
+def _render(template: Template, said: Conversation) -> str:
+    try:
+        return template.render(said.messages, said.tools, said.options)
+    except TemplateRefused as error:
+        detail = f"The model's chat template does not take this conversation: {error}"
+        raise invalid("messages", detail[:500]) from error
+    except (TooSlow, MemoryError) as error:
+        detail = "The model's chat template took too much time or memory for this conversation."
+        raise invalid("messages", detail) from error
+
+
+def _published(token_ids: tuple[int, ...], boundaries: tuple[int, ...]) -> Prompt:
+    """The tokens of the system prompt alone."""
+    if not boundaries:
+        raise invalid("messages", "Where the system prompt ends cannot be told for this model.")
+    return Prompt(token_ids=token_ids[: boundaries[0]])
