@@ -12,6 +12,7 @@ from typing import Protocol
 
 from engine import wire
 from engine.core.answer import TextStream
+from engine.core.constraint import PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
@@ -54,6 +55,7 @@ class Voice(Protocol):
     @property
     def end_token_ids(self) -> Collection[int]: ...
     def stream(self, work: wire.Work) -> TextStream: ...
+    def grammar(self, work: wire.Work) -> PendingGrammar | None: ...
 
 
 class ModelHandle:
@@ -149,6 +151,7 @@ class ModelHandle:
         if live.answer.ending:
             return [(live.request_id, live.finished())]
         self._forget(live.request_id)
+        live.sequence.grammar = self._voice.grammar(delivery.work)
         self._live[live.request_id] = live
         waits_until = self._begin(live)
         if waits_until is None:
@@ -204,7 +207,7 @@ class ModelHandle:
 
     def turn(self, *, others_decode: bool = False) -> Events:
         """Decide a step, run it, learn what the step before has drawn."""
-        events = self._end_overdue()
+        events = self._end_overdue() + self._end_rejected()
         self._end_patience()
         self._admit()
         step = self.scheduler.schedule(now=self._clock(), others_decode=others_decode)
@@ -282,6 +285,8 @@ class ModelHandle:
 
     def _add_token(self, sequence: Sequence, drawn: Drawn) -> Events:
         live = self._live[sequence.request_id]
+        if drawn.fault is not None:
+            return self._reject(live, drawn.fault)
         try:
             added = live.add(drawn, now=self._wall_clock())
         # Text that cannot be made of a token ends its own request.
@@ -319,6 +324,20 @@ class ModelHandle:
         detail = "The request's deadline has passed."
         code = wire.Code.DEADLINE_EXCEEDED
         return [(live.request_id, live.failed(code, detail)) for live in overdue]
+
+    def _end_rejected(self) -> Events:
+        """Requests whose grammars this model cannot be held to."""
+        events: Events = []
+        for live in list(self._live.values()):
+            grammar = live.sequence.grammar
+            if grammar is not None and (reason := grammar.rejection) is not None:
+                events += self._reject(live, reason)
+        return events
+
+    def _reject(self, live: LiveRequest, reason: str) -> Events:
+        self._forget(live.request_id)
+        detail = f"This model cannot be held to the request's grammar: {reason[:300]}"
+        return [(live.request_id, live.failed(wire.Code.INVALID_VALUE, detail))]
 
     def _forget(self, request_id: str) -> LiveRequest | None:
         """Its row leaves in the next step; until then what it holds can be kept."""

@@ -11,10 +11,12 @@ from engine import wire
 from engine.cache.prefix import PrefixCache
 from engine.core.answer import TextStream
 from engine.core.blocks import root_key
+from engine.core.constraint import PendingGrammar
 from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model.caches import new_caches
+from engine.model.grammar import GrammarShop
 from engine.model.loader import LoadedModel, LoadFailed, load, stored_weight_bytes
 from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
@@ -99,9 +101,13 @@ class ModelVoice:
         self._tokenizer = tokenizer
         self._factory = TextFactory(tokenizer)
         self.end_token_ids: Collection[int] = frozenset(tokenizer.eos_token_ids)
+        self._grammars = GrammarShop(tokenizer, end_token_ids=self.end_token_ids)
 
     def stream(self, work: wire.Work) -> TextStream:
         return self._factory.stream(work)
+
+    def grammar(self, work: wire.Work) -> PendingGrammar | None:
+        return self._grammars.order(work)
 
     def decode_token(self, token_id: int) -> str:
         text: str = self._tokenizer.decode([token_id])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from engine import wire
 from engine.core.answer import Piece, TextStream
+from engine.core.constraint import PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.pacing import TimeLedger
 from engine.core.step import Drawn, Join, Outcome, Step
@@ -194,6 +195,9 @@ class FakeVoice:
 
     def stream(self, work: wire.Work) -> TextStream:
         return FakeTextStream()
+
+    def grammar(self, work: wire.Work) -> PendingGrammar | None:
+        return None
 
 
 class FakeShelf:

@@ -78,7 +78,7 @@ class Scheduler:
     def schedule(self, *, now: float, others_decode: bool = False) -> Step:
         """The next step. `others_decode`: rows of another model would wait for a slice as well."""
         prompts = [one for one in self._prefilling if one.slice_tokens_left > 0]
-        ready = [one for one in self._prefilling if one.slice_tokens_left <= 0]
+        ready = [one for one in self._prefilling if one.may_join]
         someone_decodes = others_decode or self.is_decoding or bool(ready)
         if prompts and self._is_turn_of_prompts(ready, someone_decodes=someone_decodes):
             step = self._slice_step(prompts, now=now, someone_decodes=someone_decodes)
@@ -216,4 +216,5 @@ def _join(sequence: Sequence) -> Join:
         prompt_token_ids=tuple(sequence.token_ids[: sequence.num_prompt_tokens]),
         output_token_ids=sequence.output_token_ids,
         sampling=sequence.sampling,
+        grammar=sequence.grammar,
     )

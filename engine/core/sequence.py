@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from engine import wire
+from engine.core.constraint import PendingGrammar
 
 
 class Status(StrEnum):
@@ -44,6 +45,7 @@ class Sequence:
         self.computed_tokens = 0
         self.num_drawn = len(delivered_token_ids)
         self.boundaries: tuple[int, ...] = ()
+        self.grammar: PendingGrammar | None = None
 
     @property
     def num_output_tokens(self) -> int:
@@ -57,6 +59,11 @@ class Sequence:
     def slice_tokens_left(self) -> int:
         """Tokens that slices must compute before the row may join the batch."""
         return len(self.token_ids) - 1 - self.computed_tokens
+
+    @property
+    def may_join(self) -> bool:
+        """Nothing but the batch call is left to do before its next token."""
+        return self.slice_tokens_left <= 0 and (self.grammar is None or self.grammar.is_ready)
 
     @property
     def next_boundary(self) -> int | None:

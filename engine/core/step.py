@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from engine import wire
+from engine.core.constraint import PendingGrammar
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Join:
     prompt_token_ids: tuple[int, ...]
     output_token_ids: tuple[int, ...]
     sampling: wire.Sampling
+    grammar: PendingGrammar | None = None
 
     @property
     def last_token_id(self) -> int:
@@ -74,11 +76,14 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """One row's new token; `logprobs` only where asked for."""
+    """One row's new token; `logprobs` only where asked for. `fault`: its grammar has failed, the
+    token counts for nothing.
+    """
 
     row_id: int
     token_id: int
     logprobs: wire.PositionLogprobs | None = None
+    fault: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ class _Submitted:
     submitted_at: float
     row_ids: tuple[int, ...] = ()
     drawn: DrawnRows | None = None
+    rows: list[SampledRow] = dataclasses.field(default_factory=list)  # whose draws they are
     sliced: tuple[Caches, ...] = ()
 
 
@@ -99,25 +100,42 @@ class Runner:
         # model, so the step before it ends first.
         outcome = self._collect(before) if before is not None and step.slices else None
         self._leave(step.leaves)
-        if step.computed_row_ids:
-            self._submitted = self._submit(step)
+        if step.slices:
+            self._submitted = self._submit_slices(step)
+        elif step.decodes:
+            submitted_at = self._clock()
+            logits = self._forward(step)
+            if before is not None and self._sampler.is_constrained:
+                # What a grammar allows next depends on the tokens of the step before: they are
+                # read while the device computes the logits.
+                mx.async_eval(logits)  # type: ignore[no-untyped-call]
+                outcome, before = self._collect(before), None
+            self._submitted = self._submit_draw(step, logits, submitted_at=submitted_at)
         if before is not None and outcome is None:
             outcome = self._collect(before)
         return outcome
 
-    def _submit(self, step: Step) -> _Submitted:
+    def _submit_slices(self, step: Step) -> _Submitted:
         submitted_at = self._clock()
         sliced = tuple(self._run_slice(one) for one in step.slices)
+        return _Submitted(step=step, submitted_at=submitted_at, sliced=sliced)
+
+    def _forward(self, step: Step) -> mx.array:
         if step.joins:
             self._join(step.joins)
-        assert self._batch.row_ids == list(step.decodes) or not step.decodes
-        drawn = self._decode() if step.decodes else None
+        assert self._batch.row_ids == list(step.decodes)
+        return self._batch.forward()
+
+    def _submit_draw(self, step: Step, logits: mx.array, *, submitted_at: float) -> _Submitted:
+        drawn = self._sampler.draw(logits)
+        self._batch.feed(drawn.token_ids)
+        mx.async_eval(drawn.arrays)  # type: ignore[no-untyped-call]
         return _Submitted(
             step=step,
             submitted_at=submitted_at,
             row_ids=step.decodes,
             drawn=drawn,
-            sliced=sliced,
+            rows=self._sampler.rows,
         )
 
     def _leave(self, row_ids: tuple[int, ...]) -> None:
@@ -166,6 +184,9 @@ class Runner:
                     join.sampling,
                     prompt_token_ids=join.prompt_token_ids,
                     output_token_ids=join.output_token_ids,
+                    constraint=(
+                        join.grammar.start(join.output_token_ids) if join.grammar else None
+                    ),
                 )
                 for join in joins
             ]
@@ -181,12 +202,6 @@ class Runner:
             caches=prefilled.caches if prefilled else row_caches.new_caches(self._model),
         )
 
-    def _decode(self) -> DrawnRows:
-        drawn = self._sampler.draw(self._batch.forward())
-        self._batch.feed(drawn.token_ids)
-        mx.async_eval(drawn.arrays)  # type: ignore[no-untyped-call]
-        return drawn
-
     def _collect(self, before: _Submitted) -> Outcome:
         for caches in before.sliced:
             row_caches.evaluate(caches)
@@ -201,9 +216,15 @@ class Runner:
         assert before.drawn is not None
         token_ids: list[int] = before.drawn.token_ids.tolist()  # type: ignore[assignment]
         logprobs = self._read_logprobs(before.drawn, token_ids)
+        rows = zip(before.row_ids, before.rows, token_ids, strict=True)
         return tuple(
-            Drawn(row_id=row_id, token_id=token_id, logprobs=logprobs.get(index))
-            for index, (row_id, token_id) in enumerate(zip(before.row_ids, token_ids, strict=True))
+            Drawn(
+                row_id=row_id,
+                token_id=token_id,
+                logprobs=logprobs.get(index),
+                fault=row.advance(token_id),
+            )
+            for index, (row_id, row, token_id) in enumerate(rows)
         )
 
     def _read_logprobs(

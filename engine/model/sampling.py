@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import wire
+from engine.core.constraint import Constraint
+from engine.model.token_masks import apply_constraints
 
 _MASK_64 = 0xFFFF_FFFF_FFFF_FFFF
 _gumbel_rows = mx.vmap(lambda key, like: mx.random.gumbel(like.shape, key=key), in_axes=(0, 0))
@@ -48,8 +50,10 @@ class SampledRow:
         *,
         prompt_token_ids: Sequence[int],
         output_token_ids: Sequence[int],
+        constraint: Constraint | None = None,
     ):
         self.sampling = sampling
+        self.constraint = constraint
         self.seed = sampling.seed & _MASK_64
         self.position = len(output_token_ids)
         self._prompt = prompt_token_ids
@@ -57,6 +61,13 @@ class SampledRow:
         self._counts: mx.array | None = None
         self._is_in_prompt: mx.array | None = None
         self._bias: mx.array | None = None
+
+    def advance(self, token_id: int) -> str | None:
+        """This row has drawn `token_id`. Why it cannot go on, if it cannot."""
+        if self.constraint is None:
+            return None
+        self.constraint.advance(token_id)
+        return self.constraint.fault
 
     @property
     def has_penalties(self) -> bool:
@@ -107,6 +118,16 @@ class BatchSampler:
         self._rows: list[SampledRow] = []
         self._plan: _Plan | None = None
 
+    @property
+    def rows(self) -> list[SampledRow]:
+        """In the order of the batch; the list is replaced, never changed."""
+        return self._rows
+
+    @property
+    def is_constrained(self) -> bool:
+        """Some row's draw depends on which tokens it has drawn so far."""
+        return any(row.constraint is not None for row in self._rows)
+
     def join(self, rows: list[SampledRow]) -> None:
         self._drop_plan()
         self._rows = self._rows + rows
@@ -135,6 +156,8 @@ class _Plan:
 
     def __init__(self, rows: list[SampledRow], vocab_size: int):
         self._rows = rows
+        self._constrained = _Subset(rows, lambda row: row.constraint is not None)
+        self._constraints = [one.constraint for one in rows if one.constraint is not None]
         self._vocab_size = vocab_size
         self._biased = _Subset(rows, lambda row: bool(row.sampling.logit_bias))
         self._penalised = _Subset(rows, lambda row: row.has_penalties)
@@ -160,6 +183,8 @@ class _Plan:
             logits = self._biased.apply(logits, lambda part: part + self._bias)
         if self._penalised:
             logits = self._penalised.apply(logits, self._penalise)
+        if self._constrained:
+            logits = self._constrained.apply(logits, self._mask)
         if not self._random:
             tokens = mx.argmax(logits, axis=-1)
         elif self._random.is_everyone:
@@ -175,6 +200,9 @@ class _Plan:
         if self._penalised:
             for number, row in enumerate(self._penalised.members):
                 row.set_counts(self._counts[number])
+
+    def _mask(self, logits: mx.array) -> mx.array:
+        return apply_constraints(logits, self._constraints)
 
     def _draw_random(self, logits: mx.array) -> mx.array:
         scaled = logits.astype(mx.float32) / self._temperatures
