@@ -16,12 +16,16 @@ import hmac
 import secrets
 import string
 import zlib
+from collections.abc import Sequence
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from accounts.models import ApiKey, User
+from accounts import audit
+from accounts.access import end_use_of_key
+from accounts.models import ApiKey, Quota, User
 
 MARK = "sk-hearth-"
 ID_LENGTH, SECRET_LENGTH, CHECKSUM_LENGTH = 8, 43, 6
@@ -30,6 +34,10 @@ KEY_LENGTH = PREFIX_LENGTH + SECRET_LENGTH + CHECKSUM_LENGTH
 NOTE_USE_EVERY = datetime.timedelta(minutes=1)
 _ALPHABET = string.digits + string.ascii_letters
 _NO_HASH = "0" * 64  # what the secret of an unknown key is compared with
+
+
+class NotRotatable(Exception):
+    """This key has ended, or has a successor already."""
 
 
 class KeyRefused(Exception):
@@ -55,18 +63,57 @@ class RevokedKey(KeyRefused):
 
 
 def create_api_key(
-    *, user: User, name: str, expires_at: datetime.datetime | None = None
+    *,
+    user: User,
+    name: str,
+    expires_at: datetime.datetime | None = None,
+    scopes: Sequence[str] = (),
+    by: User | None = None,
+    address: str = "",
 ) -> tuple[ApiKey, str]:
     """A new key and its secret text, which is nowhere kept and cannot be shown again."""
     secret = _generate()
-    key = ApiKey.objects.create(
-        user=user,
-        name=name,
-        expires_at=expires_at,
-        prefix=secret[:PREFIX_LENGTH],
-        key_hash=_hash(secret, settings.SECRET_KEY),
-    )
+    with transaction.atomic():
+        key = ApiKey.objects.create(
+            user=user,
+            name=name,
+            expires_at=expires_at,
+            scopes=list(scopes),
+            prefix=secret[:PREFIX_LENGTH],
+            key_hash=_hash(secret, settings.SECRET_KEY),
+        )
+        told = {"person": user.email, "expires_at": expires_at, "scopes": key.scopes}
+        audit.record("key.create", actor=by, address=address, target=key, after=told)
     return key, secret
+
+
+def rotate_api_key(
+    key: ApiKey, *, overlap: datetime.timedelta, by: User | None, address: str = ""
+) -> tuple[ApiKey, str]:
+    """A successor with the same name, scopes and limits. The old secret works on for `overlap`."""
+    old_ends_at = timezone.now() + overlap
+    with transaction.atomic():
+        locked = ApiKey.objects.select_for_update().get(pk=key.pk)
+        if not locked.is_usable or locked.replaced_by_id:
+            raise NotRotatable
+        successor, secret = create_api_key(
+            user=key.user, name=key.name, scopes=key.scopes, by=by, address=address,
+            expires_at=_same_life(locked),
+        )  # fmt: skip
+        for quota in Quota.objects.filter(api_key=key):
+            quota.pk, quota.api_key, quota._state.adding = None, successor, True
+            quota.save()
+        locked.expires_at = min(locked.expires_at or old_ends_at, old_ends_at)
+        locked.replaced_by = successor
+        locked.save(update_fields=["expires_at", "replaced_by"])
+        told = {"expires_at": locked.expires_at}
+        audit.record("key.rotate", actor=by, address=address, target=locked, after=told)
+    return successor, secret
+
+
+def _same_life(key: ApiKey) -> datetime.datetime | None:
+    """A key made for 30 days is followed by one for 30 days."""
+    return key.expires_at and timezone.now() + (key.expires_at - key.created_at)
 
 
 def check_api_key(secret: str) -> ApiKey:
@@ -89,9 +136,13 @@ def check_api_key(secret: str) -> ApiKey:
     return key
 
 
-def revoke_api_key(key: ApiKey) -> None:
-    """End a key for good. Revoking twice keeps the first time."""
-    ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+def revoke_api_key(key: ApiKey, *, by: User | None = None, address: str = "") -> None:
+    """End a key for good, and the answers that it has open. Revoking twice keeps the first time."""
+    with transaction.atomic():
+        still_valid = ApiKey.objects.filter(pk=key.pk, revoked_at=None)
+        if still_valid.update(revoked_at=timezone.now()):
+            audit.record("key.revoke", actor=by, address=address, target=key)
+        end_use_of_key(key)
     key.refresh_from_db(fields=["revoked_at"])
 
 

@@ -7,25 +7,38 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 
+from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
+from accounts.admin.quotas import QuotaInline
+from accounts.audit import address_of
 from accounts.keys import revoke_api_key
 from accounts.models import ApiKey
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ModelAdmin):
+class ApiKeyAdmin(AuditedAdmin):
     """People make their own keys, so that nobody else ever sees the secret."""
 
+    audit_noun = "key"
+    inlines = [QuotaInline]
     list_display = ["name", "prefix", "user", "status", "created_at", "expires_at", "last_used_at"]
     list_filter = ["revoked_at", "created_at", "last_used_at"]
     list_select_related = ["user"]
     list_per_page = 50
     show_full_result_count = False
     search_fields = ["name", "prefix", "user__email", "user__name"]
-    fields = ["user", "name", "prefix", "status", "created_at", "expires_at", "revoked_at"]
+    fields = [
+        "user",
+        "name",
+        "prefix",
+        "status",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+        "scopes",
+    ]
     fields += ["last_used_at", "last_used_address", "last_used_client"]
     readonly_fields = [name for name in fields if name not in ("name", "expires_at")]
     actions = ["revoke"]
@@ -54,8 +67,7 @@ class ApiKeyAdmin(ModelAdmin):
         if page is not None:
             return page
         for key in queryset:
-            revoke_api_key(key)
-            self.log_change(request, key, "Revoked.")
+            revoke_api_key(key, by=request.user, address=address_of(request))
         self.message_user(request, f"Revoked: {len(queryset)}.", messages.SUCCESS)
         return None
 

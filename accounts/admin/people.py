@@ -10,11 +10,14 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest
-from unfold.admin import ModelAdmin
+from django.http import HttpRequest, HttpResponseBase
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from accounts import audit
+from accounts.access import end_use_of_person
+from accounts.admin.audited import AuditedAdmin
+from accounts.admin.quotas import QuotaInline
 from accounts.models import User
 
 _POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
@@ -35,9 +38,11 @@ class PersonChangeForm(UserChangeForm):
 
 
 @admin.register(User)
-class PersonAdmin(DjangoUserAdmin, ModelAdmin):
+class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
     """Only administrators give powers, and only they touch an administrator's account."""
 
+    audit_noun = "person"
+    inlines = [QuotaInline]
     form = PersonChangeForm
     add_form = PersonCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -77,6 +82,23 @@ class PersonAdmin(DjangoUserAdmin, ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return super().has_delete_permission(request, obj) and _may_touch(request, obj)
 
+    def get_inlines(self, request: HttpRequest, obj: User | None) -> list[Any]:
+        return self.inlines if obj else []
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        """Who is switched off is out at once: what they have running ends with it."""
+        super().save_model(request, obj, form, change)
+        if change and not obj.is_active:
+            end_use_of_person(obj)
+
+    def user_change_password(
+        self, request: HttpRequest, id: str, form_url: str = ""
+    ) -> HttpResponseBase:
+        response = super().user_change_password(request, id, form_url)
+        if request.method == "POST" and response.status_code == 302:
+            audit.record_of(request, "person.password", target=self.get_object(request, id))
+        return response
+
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """Who may delete a person may delete what is theirs.
 
@@ -91,7 +113,9 @@ def _may_touch(request: HttpRequest, person: User | None) -> bool:
 
 
 @admin.register(Group)
-class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
+class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
+    audit_noun = "group"
+    inlines = [QuotaInline]
     list_display = ["name", "num_people"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:

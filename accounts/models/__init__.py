@@ -4,7 +4,7 @@ Rows only: keys.py makes and checks keys, ledger.py writes usage, audit.py adds 
 first_admin.py opens the installation. Nothing here knows of conversations or the engine.
 """
 
-from accounts.models.api_keys import ApiKey, ApiKeyQuerySet
+from accounts.models.api_keys import ApiKey, ApiKeyQuerySet, Scope
 from accounts.models.audit import AppendOnly, AuditHead, AuditRecord
 from accounts.models.people import LowercaseEmailField, User, UserManager
 from accounts.models.quota import Quota, Spending
@@ -20,6 +20,7 @@ __all__ = [
     "HourlyUsage",
     "LowercaseEmailField",
     "Quota",
+    "Scope",
     "SetupToken",
     "SignInAttempt",
     "Spending",

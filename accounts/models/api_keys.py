@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models.people import User
+
+
+class Scope(models.TextChoices):
+    """Parts of the API that a key can be meant for. Listing the models is always allowed."""
+
+    ANSWERS = "answers", "chat, completions, responses and messages"
+    VECTORS = "vectors", "embeddings and reranking"
+
+
+def check_scopes(scopes: Any) -> None:
+    if not isinstance(scopes, list) or not set(scopes) <= set(Scope.values):
+        raise ValidationError(f"This must be a list of: {', '.join(Scope.values)}.")
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
@@ -25,6 +39,15 @@ class ApiKey(models.Model):
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=32, unique=True, editable=False)
     key_hash = models.CharField(max_length=64, editable=False)
+    scopes = models.JSONField(
+        default=list,
+        blank=True,
+        validators=[check_scopes],
+        help_text="What it may be used for. None named: everything.",
+    )
+    replaced_by = models.ForeignKey(
+        "self", models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -40,6 +63,9 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    def may(self, scope: str) -> bool:
+        return not self.scopes or scope in self.scopes
 
     @property
     def is_revoked(self) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
 from accounts.keys import create_api_key
-from accounts.models import User
+from accounts.models import AuditRecord, Quota, User
 from tests.accounts.conftest import signed_in
 
 PEOPLE = "/admin/accounts/user/"
 KEYS = "/admin/accounts/apikey/"
+NO_QUOTA = {"quota-TOTAL_FORMS": 0, "quota-INITIAL_FORMS": 0}
 
 
 @pytest.fixture
@@ -61,11 +63,44 @@ def test_a_manager_cannot_give_powers(manager: User, person: User) -> None:
     group = Group.objects.create(name="all")
     form = {"email": person.email, "name": "Renamed", "is_active": "on", "is_superuser": "on"}
     signed_in(manager).post(
-        f"{PEOPLE}{person.pk}/change/", form | {"is_staff": "on", "groups": [group.pk]}
+        f"{PEOPLE}{person.pk}/change/", form | NO_QUOTA | {"is_staff": "on", "groups": [group.pk]}
     )
     person.refresh_from_db()
     assert person.name == "Renamed"
     assert not person.is_superuser and not person.is_staff and not person.groups.exists()
+
+
+def test_limits_are_set_beside_their_person_and_audited(admin_page: Client, person: User) -> None:
+    form = {"email": person.email, "name": person.name, "is_active": "on"}
+    quota = {
+        "quota-TOTAL_FORMS": 1,
+        "quota-INITIAL_FORMS": 0,
+        "quota-0-tokens_per_day": 1000,
+        "quota-0-allowed_models": "one, two",
+        "quota-0-time_zone": "Europe/Prague",
+    }
+    response = admin_page.post(f"{PEOPLE}{person.pk}/change/", form | quota)
+    assert response.status_code == 302
+    found = Quota.objects.get(user=person)
+    assert (found.tokens_per_day, found.allowed_models) == (1000, ["one", "two"])
+    assert '"tokens_per_day": 1000' in AuditRecord.objects.get(action="quota.change").after
+
+
+def test_who_is_switched_off_has_nothing_left_running(
+    admin_page: Client, person: User, settings: Any
+) -> None:
+    settings.ACCOUNTS_ACCESS_ENDED = f"{__name__}.note_end"
+    form = {"email": person.email, "name": person.name}
+    admin_page.post(f"{PEOPLE}{person.pk}/change/", form | NO_QUOTA)
+    assert ended_of == [{"user_id": person.pk}]
+    assert '"is_active": false' in AuditRecord.objects.get(action="person.change").after
+
+
+ended_of: list[dict[str, int]] = []
+
+
+def note_end(**whose: int) -> None:
+    ended_of.append(whose)
 
 
 @pytest.mark.parametrize("path", ["password/", "delete/", "change/"])
@@ -93,7 +128,8 @@ def test_revoking_keys_asks_first_and_is_logged(admin_page: Client, person: User
     admin_page.post(KEYS, form | {"confirmed": "yes"})
     key.refresh_from_db()
     assert key.is_revoked
-    assert LogEntry.objects.get().change_message == "Revoked."
+    record = AuditRecord.objects.get(action="key.revoke")
+    assert (record.actor, record.address) == ("root@example.org", "127.0.0.1")
 
 
 def test_a_link_alone_revokes_nothing(admin_page: Client, person: User) -> None:

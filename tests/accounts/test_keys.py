@@ -18,13 +18,15 @@ from accounts import keys
 from accounts.keys import (
     ExpiredKey,
     InvalidKey,
+    NotRotatable,
     RevokedKey,
     check_api_key,
     create_api_key,
     note_use,
     revoke_api_key,
+    rotate_api_key,
 )
-from accounts.models import ApiKey, User
+from accounts.models import ApiKey, AuditRecord, Quota, User
 
 MINUTE = datetime.timedelta(minutes=1)
 UNKNOWN_KEY = "sk-hearth-" + "0" * 51
@@ -188,3 +190,48 @@ def cpu_seconds_of(work: Callable[[], object]) -> float:
     start = time.thread_time()
     work()
     return time.thread_time() - start
+
+
+def test_after_a_rotation_both_secrets_work_until_the_overlap_is_over(
+    key_and_secret: tuple[ApiKey, str], person: User
+) -> None:
+    key, secret = key_and_secret
+    Quota.objects.create(api_key=key, tokens_per_day=7)
+    successor, new_secret = rotate_api_key(key, overlap=60 * MINUTE, by=person)
+    assert check_api_key(new_secret) == successor
+    assert check_api_key(secret) == key
+    assert successor.quota.tokens_per_day == 7
+    key.refresh_from_db()
+    assert key.expires_at is not None
+    assert abs(key.expires_at - timezone.now() - 60 * MINUTE) < MINUTE
+    assert key.replaced_by == successor
+
+
+def test_a_rotation_gives_the_successor_as_long_a_life(person: User) -> None:
+    in_a_month = timezone.now() + datetime.timedelta(days=30)
+    key, _ = create_api_key(user=person, name="laptop", expires_at=in_a_month, scopes=["answers"])
+    successor, _ = rotate_api_key(key, overlap=MINUTE, by=person)
+    assert successor.scopes == ["answers"]
+    assert successor.expires_at is not None
+    assert abs(successor.expires_at - in_a_month) < MINUTE
+
+
+def test_only_a_working_key_is_rotated_and_only_once(
+    key_and_secret: tuple[ApiKey, str], person: User
+) -> None:
+    key, _ = key_and_secret
+    successor, _ = rotate_api_key(key, overlap=MINUTE, by=person)
+    revoke_api_key(successor)
+    for ended in (key, successor):
+        with pytest.raises(NotRotatable):
+            rotate_api_key(ended, overlap=MINUTE, by=person)
+
+
+def test_what_happens_to_a_key_is_in_the_audit_record(person: User) -> None:
+    key, secret = create_api_key(user=person, name="laptop", by=person, address="10.0.0.7")
+    rotate_api_key(key, overlap=MINUTE, by=person)
+    revoke_api_key(key, by=person)
+    revoke_api_key(key, by=person)
+    actions = list(AuditRecord.objects.order_by("number").values_list("action", flat=True))
+    assert actions == ["key.create", "key.create", "key.rotate", "key.revoke"]
+    assert not AuditRecord.objects.filter(after__contains=secret).exists()

@@ -1,0 +1,82 @@
+"""Limits in the administration: beside the person, group or key they belong to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from unfold.admin import StackedInline
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from accounts.admin.audited import AuditedAdmin
+from accounts.models import Quota
+
+_FIELDSETS: list[tuple[str | None, dict[str, Any]]] = [
+    (
+        None,
+        {
+            "fields": [
+                "allowed_models",
+                ("requests_per_minute", "tokens_per_minute", "max_concurrent"),
+                ("tokens_per_day", "tokens_per_month", "time_zone"),
+                ("max_context_tokens", "max_output_tokens", "cached_tokens_count"),
+                ("weight", "highest_class"),
+            ]
+        },
+    )
+]
+
+
+class NamesField(forms.CharField):
+    """A list of names, typed with commas between them."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        return [name for part in str(value or "").split(",") if (name := part.strip())]
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return (initial or []) != self.to_python(data)
+
+
+class QuotaForm(forms.ModelForm):  # type: ignore[type-arg]
+    allowed_models = NamesField(
+        required=False,
+        label="Models",
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Names with commas between them. Empty: all.",
+    )
+
+    class Meta:
+        model = Quota
+        fields = "__all__"
+
+
+class QuotaInline(StackedInline):
+    """Empty fields limit nothing here."""
+
+    model = Quota
+    form = QuotaForm
+    fieldsets = _FIELDSETS
+    extra = 0
+    max_num = 1
+
+
+@admin.register(Quota)
+class EverybodysQuotaAdmin(AuditedAdmin):
+    """The limits of everybody for whom nothing narrower is set."""
+
+    audit_noun = "quota"
+    form = QuotaForm
+    fieldsets = _FIELDSETS
+    list_display = ["owner", "max_concurrent", "requests_per_minute", "tokens_per_day"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Quota]:
+        return super().get_queryset(request).filter(user=None, group=None, api_key=None)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and not self.get_queryset(request).exists()

@@ -1,0 +1,39 @@
+"""Which scope a key needs for which address under /v1. An address without a line here is refused.
+
+Imports nothing of rest_framework's views: REST_FRAMEWORK names this module while they load.
+"""
+
+from __future__ import annotations
+
+from django.urls import ResolverMatch
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+
+from accounts.models import ApiKey, Scope
+
+# Address as in urls.py; None: open to every key
+SCOPES: dict[str, Scope | None] = {
+    "v1/chat/completions": Scope.ANSWERS,
+    "v1/completions": Scope.ANSWERS,
+    "v1/responses": Scope.ANSWERS,
+    "v1/messages": Scope.ANSWERS,
+    "v1/messages/count_tokens": Scope.ANSWERS,
+    "v1/embeddings": Scope.VECTORS,
+    "v1/rerank": Scope.VECTORS,
+    "v1/models": None,
+    "v1/models/<path:name>": None,
+}
+
+
+class KeyIsMeantForThis(BasePermission):
+    """A key is used for what it was made for."""
+
+    message = "This API key is not meant for this address."
+    code = "insufficient_permissions"
+
+    def has_permission(self, request: Request, view: object) -> bool:
+        match: ResolverMatch | None = request.resolver_match
+        if not isinstance(request.auth, ApiKey) or match is None or match.route not in SCOPES:
+            return False
+        scope = SCOPES[match.route]
+        return scope is None or request.auth.may(scope)
