@@ -96,8 +96,8 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
         max_queue=model.max_queue,
         is_pinned=model.is_pinned,
         idle_unload_seconds=model.idle_unload_seconds,
-        stall_ms=model.stall_ms,
-        decode_share=model.decode_share,
+        stall_ms=model.pace_numbers.stall_ms,
+        decode_share=model.pace_numbers.decode_share,
         share_after=None if model.cache_sharing == HostedModel.CacheSharing.OWN else 3,
     )
 

@@ -35,6 +35,10 @@ class HostedModelAdmin(ModelAdmin):
     readonly_fields += ["path", "source", "repo_id", "created_at"]
     actions = ["load", "unload", "set_default", "clear_cache", "fetch_again"]
     actions_detail = ["load_this", "unload_this", "set_default_this"]
+    conditional_fields = {
+        "stall_ms": "pace == 'custom'",
+        "decode_share": "pace == 'custom'",
+    }
     fieldsets = [
         (None, {"fields": ["name", "display_name", ("is_enabled", "is_default"), "state"]}),
         ("Weights", {"fields": ["path", ("source", "repo_id"), "size", "detail"]}),
@@ -58,6 +62,7 @@ class HostedModelAdmin(ModelAdmin):
                 "fields": [
                     ("max_rows", "max_queue"),
                     ("is_pinned", "idle_unload_seconds"),
+                    "pace",
                     ("stall_ms", "decode_share"),
                 ]
             },

@@ -6,6 +6,8 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.db.models import Q
 
+from hosting.models.pace import PRESETS, Pace, PaceNumbers
+
 NAME_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._:/-]*\Z"
 
 
@@ -76,13 +78,23 @@ class HostedModel(models.Model):
     )
     is_pinned = models.BooleanField("pinned", default=False, help_text="Never unloaded.")
     idle_unload_seconds = models.PositiveIntegerField(null=True, blank=True)
+    pace = models.CharField(
+        max_length=20,
+        choices=Pace,
+        default=Pace.BALANCED,
+        help_text="Who comes first when prompts and running answers want the device.",
+    )
     stall_ms = models.PositiveIntegerField(
-        default=250, help_text="Longest wait of running answers for somebody's prompt, in ms."
+        "longest pause (ms)",
+        default=PRESETS[Pace.BALANCED].stall_ms,
+        validators=[MinValueValidator(1)],
+        help_text="Of running answers, for somebody's prompt. Counts with the custom pace only.",
     )
     decode_share = models.FloatField(
-        default=0.5,
+        "share of running answers",
+        default=PRESETS[Pace.BALANCED].decode_share,
         validators=[MinValueValidator(0), MaxValueValidator(1)],
-        help_text="Part of the time that running answers keep while prompts wait.",
+        help_text="Of the time, while prompts wait. Counts with the custom pace only.",
     )
     cache_sharing = models.CharField(
         max_length=20,
@@ -104,3 +116,9 @@ class HostedModel(models.Model):
 
     def __str__(self) -> str:
         return self.display_name or self.name
+
+    @property
+    def pace_numbers(self) -> PaceNumbers:
+        """The numbers in force: the preset's, or the model's own."""
+        own = PaceNumbers(stall_ms=self.stall_ms, decode_share=self.decode_share)
+        return PRESETS.get(Pace(self.pace), own)

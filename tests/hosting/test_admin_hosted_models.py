@@ -79,7 +79,7 @@ def test_changed_settings_reach_the_engines(
     admin_page: Client, model: HostedModel, redis_url: str
 ) -> None:
     form = {"display_name": "Demo", "is_enabled": "on", "max_rows": 3, "max_queue": 10}
-    form |= {"cache_sharing": "own"}
+    form |= {"cache_sharing": "own", "pace": "custom"}
     response = admin_page.post(
         f"{MODELS}{model.pk}/change/", form | {"stall_ms": 100, "decode_share": "0.7"}
     )
@@ -90,11 +90,33 @@ def test_changed_settings_reach_the_engines(
     assert configure.models[0].share_after is None
 
 
+@pytest.mark.parametrize(
+    ("pace", "numbers"),
+    [
+        ("throughput", (60_000, 0.0)),
+        ("balanced", (250, 0.5)),
+        ("interactive", (100, 0.75)),
+        ("custom", (70, 0.6)),
+    ],
+)
+def test_a_chosen_pace_reaches_the_engines_as_its_numbers(
+    admin_page: Client, model: HostedModel, redis_url: str, pace: str, numbers: tuple[int, float]
+) -> None:
+    form = {"is_enabled": "on", "max_rows": 3, "max_queue": 10, "cache_sharing": "own"}
+    form |= {"pace": pace, "stall_ms": 70, "decode_share": "0.6"}
+    assert admin_page.post(f"{MODELS}{model.pk}/change/", form).status_code == 302
+    (configure,) = commands_sent(redis_url)
+    assert isinstance(configure, wire.Configure)
+    (spec,) = configure.models
+    assert (spec.stall_ms, spec.decode_share) == numbers
+
+
 def test_settings_out_of_range_are_refused(admin_page: Client, model: HostedModel) -> None:
-    form = {"max_rows": 0, "max_queue": 10, "stall_ms": 100, "decode_share": "1.7"}
-    form |= {"cache_sharing": "shared"}
+    form = {"max_rows": 0, "max_queue": 10, "stall_ms": 0, "decode_share": "1.7"}
+    form |= {"cache_sharing": "shared", "pace": "eager"}
     response = admin_page.post(f"{MODELS}{model.pk}/change/", form)
-    assert set(response.context["adminform"].form.errors) == {"max_rows", "decode_share"}
+    errors = set(response.context["adminform"].form.errors)
+    assert errors == {"max_rows", "stall_ms", "decode_share", "pace"}
 
 
 @pytest.mark.parametrize(
