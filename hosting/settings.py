@@ -101,7 +101,6 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "channels",
-    "adrf",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -112,15 +111,15 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "hosting.middleware.request_ids",
     "hosting.rate_headers.rate_headers",
-    "django.middleware.security.SecurityMiddleware",
+    "hosting.django_middleware.Security",
     "hosting.static_files.StaticFilesMiddleware",
     "hosting.middleware.content_security_policy",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "hosting.django_middleware.Session",
+    "hosting.django_middleware.Common",
+    "hosting.django_middleware.Csrf",
+    "hosting.django_middleware.Authentication",
+    "hosting.django_middleware.Messages",
+    "hosting.django_middleware.FrameOptions",
 ]
 ROOT_URLCONF = "hosting.urls"
 ASGI_APPLICATION = "hosting.asgi.application"
@@ -161,6 +160,8 @@ if _database["ENGINE"].endswith("sqlite3"):
     # A file, not memory: tests use several threads and processes
     _database["TEST"] = {"NAME": DATA_DIR / f"test-{os.getpid()}.sqlite3"}
 DATABASES = {"default": _database}
+
+HUB_LINGER_SECONDS = 30  # how long an idle web process keeps its readers' connections to Redis
 
 CHANNEL_LAYERS = {
     "default": {

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("engine", "hosting", "accounts", "tests")
 MLX = ("mlx", "mlx_lm")
-DJANGO = ("django", "rest_framework", "adrf", "channels", "celery")
+DJANGO = ("django", "rest_framework", "channels", "celery")
 WEB_AND_STORES = (*DJANGO, "redis", "daphne", "psycopg")
 
 

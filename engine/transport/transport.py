@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from engine import wire
+from engine.transport.bundle import INTERVAL_SECONDS, Urgency, bundled
 from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
 from engine.transport.heartbeat import Heartbeat
@@ -39,6 +40,9 @@ class Transport:
         self._inbox = Inbox()
         self._outbox: collections.deque[tuple[str, wire.Event]] = collections.deque()
         self._wake = threading.Event()
+        self._is_urgent = threading.Event()
+        self._urgency = Urgency()
+        self._sent_at = 0.0
         self._closing = threading.Event()
         self._is_doubtful = threading.Event()
         self._may_find_work = threading.Event()
@@ -74,7 +78,7 @@ class Transport:
     def close(self) -> None:
         """Store what was published; give the leases back so that requests go on elsewhere."""
         self._closing.set()
-        self._wake.set()
+        self._wake_urgently()
         deadline = time.monotonic() + CLOSE_SECONDS
         for thread in self._threads:
             thread.join(timeout=max(0.0, deadline - time.monotonic()))
@@ -93,16 +97,24 @@ class Transport:
 
     def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
         """Send (request_id, event) pairs in this order; all rows' events of a step in one call."""
-        if events:
-            self._outbox.extend(events)
+        if not events:
+            return
+        self._outbox.extend(events)
+        if self._urgency.is_urgent(events):
+            self._wake_urgently()
+        elif not self._wake.is_set():
             self._wake.set()
 
     def _look_for_work(self) -> None:
         self._may_find_work.set()
-        self._wake.set()
+        self._wake_urgently()
 
     def _doubt(self) -> None:
         self._is_doubtful.set()
+        self._wake_urgently()
+
+    def _wake_urgently(self) -> None:
+        self._is_urgent.set()
         self._wake.set()
 
     def _run(self, thread: Callable[[], None]) -> None:
@@ -132,7 +144,10 @@ class Transport:
 
     def _turn(self) -> None:
         self._wake.wait(timeout=self._seconds_to_wait())
+        self._is_urgent.wait(timeout=self._sent_at + INTERVAL_SECONDS - time.monotonic())
+        self._is_urgent.clear()
         self._wake.clear()
+        self._sent_at = time.monotonic()
         self._send()
         if self._is_doubtful.is_set():
             self._is_doubtful.clear()
@@ -154,7 +169,7 @@ class Transport:
             raise
 
     def _send(self) -> None:
-        self._exchange.add(_drain(self._outbox))
+        self._exchange.add(bundled(_drain(self._outbox)))
         self._inbox.put(self._exchange.send())
 
     def _pull(self) -> None:

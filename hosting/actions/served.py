@@ -19,7 +19,7 @@ from hosting.models import Generation
 
 def start_served(orders: Sequence[Order]) -> list[Generation]:
     """Start all of them. Raises EngineUnavailable, and starts none, while no engine lives."""
-    if not get_client().engines():
+    if not get_client().has_engine():
         raise EngineUnavailable("no engine is alive")
     with transaction.atomic():
         return [start_generation(order) for order in orders]

@@ -7,16 +7,16 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest
 from django.utils.module_loading import import_string
 
-from hosting.actions.own_thread import in_own_thread
+from hosting.actions.database_threads import in_database_thread
 from hosting.models import Generation
 
 
-@in_own_thread
+@in_database_thread
 def owns_generation(person_id: int, generation_id: str) -> bool:
     return Generation.objects.of(person_id).filter(pk=generation_id).exists()
 
 
-@in_own_thread
+@in_database_thread
 def is_signed_in(person_id: int, session_key: str) -> bool:
     """Django's own check: the session is there, the password unchanged, the person active."""
     request = HttpRequest()

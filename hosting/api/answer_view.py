@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from adrf.views import APIView
-from asgiref.sync import sync_to_async
-from django.http import StreamingHttpResponse
+from asgiref.sync import iscoroutinefunction
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.views import APIView
 
 from accounts.auth import client_name
+from hosting.actions.database_threads import in_database_thread
 from hosting.api.dialect import Call, Caller
 from hosting.api.parsers import JsonBody
 from hosting.api.run import Run
@@ -24,12 +25,34 @@ class AnswerView(APIView):
 
     parser_classes = [JsonBody]
 
+    async def dispatch(
+        self, http_request: HttpRequest, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        """DRF's own, for handlers that are awaited. Who asks is looked up in a database thread."""
+        self.args, self.kwargs = args, kwargs
+        self.request = self.initialize_request(http_request, *args, **kwargs)
+        self.headers = self.default_response_headers
+        try:
+            await in_database_thread(self.initial)(self.request, *args, **kwargs)
+            response = await self._handler()(self.request, *args, **kwargs)
+        except Exception as error:
+            response = self.handle_exception(error)
+        self.response = self.finalize_response(self.request, response, *args, **kwargs)
+        return self.response
+
+    def _handler(self) -> Any:
+        name = (self.request.method or "").lower()
+        allowed = name in self.http_method_names
+        handler = getattr(self, name, None) if allowed else None
+        handler = handler or self.http_method_not_allowed
+        return handler if iscoroutinefunction(handler) else in_database_thread(handler)
+
     def read(self, body: dict[str, Any], caller: Caller) -> Call:
         """Check the body. Raises ApiError, ValidationError or Refusal."""
         raise NotImplementedError
 
     async def answer(self, http_request: Request) -> Response | StreamingHttpResponse:
-        call = await sync_to_async(self._read)(http_request)
+        call = await in_database_thread(self._read)(http_request)
         run = await Run.start(call)
         return run.stream() if call.is_stream else await run.whole()
 

@@ -11,13 +11,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 
-from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 from rest_framework.response import Response
 
 from engine import wire
+from hosting.actions.database_threads import in_database_thread
 from hosting.actions.generations import Order
-from hosting.actions.own_thread import in_own_thread
 from hosting.actions.served import abandon_generations, cancel_generations, start_served
 from hosting.api import errors
 from hosting.api.dialect import Call, History
@@ -118,7 +117,7 @@ class Run:
             except (EngineUnavailable, StreamLost):
                 numbered = None
             if numbered is None:
-                await sync_to_async(abandon_generations)(self._generations)
+                await in_database_thread(abandon_generations)(self._generations)
                 raise errors.engine_unavailable()
             _check_goes_on(numbered[1])
             unanswered.discard(numbered[0])
@@ -128,7 +127,7 @@ class Run:
         """Stop reading, and cancel what has not ended."""
         await self._following.close()
         if not self._following.is_over:
-            await asyncio.shield(in_own_thread(cancel_generations)(self._generations))
+            await asyncio.shield(in_database_thread(cancel_generations)(self._generations))
 
     def _headers(self, histories: list[History]) -> dict[str, str]:
         finished = [one[-1] for one in histories if isinstance(one[-1], wire.Finished)]
@@ -165,11 +164,11 @@ async def _start_when_an_engine_lives(orders: Sequence[Order]) -> list[Generatio
 
 async def _start(orders: Sequence[Order]) -> list[Generation]:
     """A client that leaves in this moment leaves nothing behind."""
-    starting = asyncio.ensure_future(sync_to_async(start_served)(orders))
+    starting = asyncio.ensure_future(in_database_thread(start_served)(orders))
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await in_own_thread(cancel_generations)(await starting)
+        await in_database_thread(cancel_generations)(await starting)
         raise
 
 

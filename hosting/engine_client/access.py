@@ -26,7 +26,9 @@ def hub() -> Hub:
     """The running event loop's hub."""
     hubs = _hubs.setdefault(asyncio.get_running_loop(), {})
     if settings.REDIS_URL not in hubs:
-        hubs[settings.REDIS_URL] = Hub(settings.REDIS_URL)
+        hubs[settings.REDIS_URL] = Hub(
+            settings.REDIS_URL, linger_seconds=settings.HUB_LINGER_SECONDS
+        )
     return hubs[settings.REDIS_URL]
 
 

@@ -47,6 +47,7 @@ class EngineClient:
 
     def __init__(self, redis_url: str) -> None:
         self._redis = connect(redis_url)
+        self._engine_keys: list[str] = []
         self._scripts = {
             name: self._redis.register_script(wire.script_text(name))
             for name in ("submit", "cancel", "waiting")
@@ -96,6 +97,16 @@ class EngineClient:
             names = sorted(self._redis.smembers(wire.Keys.ENGINES))
             beats = self._redis.mget([wire.Keys.engine(name) for name in names]) if names else []
         return [wire.decode(beat) for beat in beats if beat is not None]
+
+    def has_engine(self) -> bool:
+        """Whether any engine is alive; as a rule in one short round trip."""
+        with speaking_to_redis():
+            if self._engine_keys and self._redis.exists(*self._engine_keys):
+                return True
+            self._engine_keys = [
+                wire.Keys.engine(n) for n in self._redis.smembers(wire.Keys.ENGINES)
+            ]
+            return bool(self._engine_keys and self._redis.exists(*self._engine_keys))
 
     def waiting(self) -> list[WaitingRequest]:
         """What waits in fair queues, in order of service; of each model the first 200."""

@@ -10,7 +10,7 @@ It does not know who follows or why.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 import redis
 
@@ -36,13 +36,18 @@ class StreamLost(Exception):
 
 
 class Hub:
-    """Owned by one event loop. It holds connections and a task only while somebody follows."""
+    """Owned by one event loop. It holds connections and a task while somebody follows, and
+    `linger_seconds` longer: the next follower comes soon.
+    """
 
-    def __init__(self, redis_url: str) -> None:
+    def __init__(self, redis_url: str, *, linger_seconds: float = 0.0) -> None:
         self._url = redis_url
+        self._linger_seconds = linger_seconds
         self._num_following = 0
         self._redis: Connection = None
         self._reader: Reader | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._closing: asyncio.Future[object] | None = None
 
     async def follow(self, request_id: str, after: int = -1) -> AsyncIterator[Numbered]:
         """The events above `after`, as they come, through the terminal one.
@@ -118,6 +123,8 @@ class Hub:
 
     def _open(self) -> None:
         self._num_following += 1
+        if self._timer is not None:
+            self._timer.cancel()
         if self._reader is None:
             self._redis = connect_async(self._url)
             self._reader = Reader(connect_async(self._url))
@@ -126,11 +133,23 @@ class Hub:
         self._num_following -= 1
         if self._reader is not None:
             self._reader.leave(follower)
-        if self._num_following == 0 and self._reader is not None:
-            reader, connection = self._reader, self._redis
-            self._reader = self._redis = None
-            await reader.close()
-            await connection.aclose()
+        if self._num_following:
+            return
+        if self._linger_seconds:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._linger_seconds, self._close_soon)
+        else:
+            await self._close()
+
+    def _close_soon(self) -> None:
+        self._closing = asyncio.ensure_future(self._close())
+
+    def _close(self) -> Awaitable[object]:
+        """What is open now; who follows meanwhile opens anew."""
+        reader, connection = self._reader, self._redis
+        self._reader = self._redis = None
+        assert reader is not None
+        return asyncio.gather(reader.close(), connection.aclose())
 
 
 def _patience(state: str | None) -> float:

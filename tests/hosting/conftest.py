@@ -14,6 +14,7 @@ from django.test import AsyncClient, Client
 
 from accounts.keys import create_api_key
 from accounts.models import User
+from hosting.actions.database_threads import close_kept_connections
 from hosting.celery import app as celery_app
 from hosting.models import HostedModel
 from hosting.settings import celery_url
@@ -44,10 +45,12 @@ def _redis_of_this_test(redis_url: str, settings: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _no_connection_left_open() -> Iterator[None]:
-    """Async tests use the database in asgiref's one thread, which outlives them."""
+def _no_connection_left_open(settings: Any) -> Iterator[None]:
+    """Async tests use the database in threads that outlive them, and Redis in loops that do not."""
+    settings.HUB_LINGER_SECONDS = 0
     yield
     SyncToAsync.single_thread_executor.submit(connections.close_all).result()
+    close_kept_connections()
 
 
 @pytest.fixture

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
-from django.db import OperationalError, connection
+from django.db import OperationalError
+from django.db.backends.utils import CursorWrapper
 
 
 @contextlib.contextmanager
 def full_disk() -> Iterator[None]:
-    """Inside, every INSERT of this thread's connection fails."""
+    """Inside, every INSERT fails, in every thread."""
+    execute = CursorWrapper.execute
 
-    def refuse(execute: Callable[..., Any], sql: str, *arguments: Any) -> Any:
+    def refuse(self: CursorWrapper, sql: str, *arguments: Any) -> Any:
         if sql.startswith("INSERT"):
             raise OperationalError("database or disk is full")
-        return execute(sql, *arguments)
+        return execute(self, sql, *arguments)
 
-    with connection.execute_wrapper(refuse):
+    with patch.object(CursorWrapper, "execute", refuse):
         yield

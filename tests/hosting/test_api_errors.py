@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 from typing import Any
@@ -299,10 +298,8 @@ async def test_a_silent_intake_is_503_and_the_row_is_closed(
 async def test_a_full_disk_is_503_and_nothing_is_accepted(
     api: KeyedClient, engine: ScriptedEngine
 ) -> None:
-    with contextlib.ExitStack() as stack:
-        await sync_to_async(stack.enter_context)(full_disk())
+    with full_disk():
         response = await ask(api)
-        await sync_to_async(stack.close)()
     assert response.status_code == 503
     assert error_of(response)["code"] == "database_unavailable"
     assert int(response["Retry-After"]) >= 1

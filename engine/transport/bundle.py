@@ -1,0 +1,69 @@
+"""Tokens that are drawn within a few milliseconds travel together.
+
+A small model draws 300 tokens a second; a call, a message and a repaint for each would cost more
+than the tokens. What a client waits for - the first token, the end, its place - never waits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from engine import wire
+
+INTERVAL_SECONDS = 0.015
+MAX_TOKENS = 64  # in one event, however long Redis was away
+
+Published = tuple[str, wire.Event]
+
+
+class Urgency:
+    """What somebody waits for: everything but a Delta that has some before it. Model thread's."""
+
+    def __init__(self) -> None:
+        self._streaming: set[str] = set()
+
+    def is_urgent(self, events: Sequence[Published]) -> bool:
+        urgent = [self._note(request_id, event) for request_id, event in events]
+        return any(urgent)
+
+    def _note(self, request_id: str, event: wire.Event) -> bool:
+        if not isinstance(event, wire.Delta):
+            if isinstance(event, wire.TERMINAL_EVENTS):
+                self._streaming.discard(request_id)
+            return True
+        is_first = request_id not in self._streaming
+        self._streaming.add(request_id)
+        return is_first
+
+
+def bundled(events: Iterable[Published]) -> list[Published]:
+    """The same events, neighbouring Deltas of a request as one where nothing is lost by it.
+
+    The order within a request stays; between requests there is none.
+    """
+    bundles: list[Published] = []
+    place_of: dict[str, int] = {}
+    for request_id, event in events:
+        place = place_of.get(request_id)
+        if place is not None and _may_join(bundles[place][1], event):
+            bundles[place] = (request_id, _joined(bundles[place][1], event))
+        else:
+            place_of[request_id] = len(bundles)
+            bundles.append((request_id, event))
+    return bundles
+
+
+def _may_join(before: wire.Event, event: wire.Event) -> bool:
+    if not isinstance(before, wire.Delta) or not isinstance(event, wire.Delta):
+        return False
+    has_more = before.logprobs or event.logprobs or before.tool_call or event.tool_call
+    has_room = len(before.token_ids) + len(event.token_ids) <= MAX_TOKENS
+    return before.channel == event.channel and has_room and not has_more
+
+
+def _joined(before: wire.Event, event: wire.Event) -> wire.Delta:
+    assert isinstance(before, wire.Delta) and isinstance(event, wire.Delta)
+    return dataclasses.replace(
+        before, text=before.text + event.text, token_ids=before.token_ids + event.token_ids
+    )
