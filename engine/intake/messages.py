@@ -98,12 +98,16 @@ def _is_reminder(message: Message) -> bool:
     return str(message["content"]).endswith("</system-reminder>")
 
 
-def check_template_options(options: object) -> None:
+def clean_template_options(options: object) -> dict[str, Any]:
+    """Templates know the switch for thinking by one of two names. Raises Refusal."""
     if not isinstance(options, dict):
         raise invalid("chat_template_kwargs", "chat_template_kwargs must be an object.")
     for name in options:
         if name in RESERVED_OPTIONS or not name.isidentifier() or name.startswith("_"):
             raise invalid("chat_template_kwargs", f"'{name[:40]}' is no template option.")
+    if "enable_thinking" in options:
+        return {"thinking": options["enable_thinking"], **options}
+    return options
 
 
 def check_text(param: str, text: object) -> str:

@@ -11,7 +11,7 @@ from engine import wire
 from engine.intake.boundaries import publishable, token_positions, turn_starts
 from engine.intake.encode import Conversation
 from engine.intake.limits import TooSlow
-from engine.intake.messages import check_template_options, clean_messages, clean_tools
+from engine.intake.messages import clean_messages, clean_template_options, clean_tools
 from engine.intake.model_folder import ModelFolder
 from engine.intake.refusal import invalid
 from engine.intake.template import Template, TemplateRefused
@@ -39,7 +39,6 @@ class Prompt:
 
 def render_prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Prompt:
     """Raises Refusal and TooManyTokens."""
-    check_template_options(generate.template_options)
     template, said = _understand(generate, folder)
     rendered = _render(template, said)
     encoder = folder.encoder
@@ -66,7 +65,9 @@ def _understand(generate: wire.Generate, folder: ModelFolder) -> tuple[Template,
         raise invalid("messages", "This model has no chat template: send a prompt instead.")
     said = folder.encoder.break_spellings(
         Conversation(
-            messages=template.prepare(messages), tools=tools, options=generate.template_options
+            messages=template.prepare(messages),
+            tools=tools,
+            options=clean_template_options(generate.template_options),
         )
     )
     return template, said if generate.publication is None else publishable(said)

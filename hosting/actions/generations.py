@@ -74,6 +74,8 @@ class Order:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     tools: tuple[dict[str, Any], ...] = ()
+    tool_choice: wire.ToolChoice = dataclasses.field(default_factory=wire.ToolChoice)
+    grammar: wire.Grammar | None = None
     template_options: dict[str, Any] = dataclasses.field(default_factory=dict)
     api_key: ApiKey | None = None
     client: str = ""
@@ -195,6 +197,8 @@ def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generat
         prompt_token_ids=order.prompt_token_ids,
         suffix=order.suffix,
         tools=order.tools,
+        tool_choice=order.tool_choice,
+        grammar=order.grammar,
         template_options=order.template_options,
         max_tokens=terms.max_tokens,
         max_context_tokens=terms.limits.max_context_tokens,

@@ -11,6 +11,7 @@ from rest_framework import serializers
 from accounts.models import ApiKey, User
 from hosting.actions.conversations import get_servable_model
 from hosting.actions.generations import Order, SamplingChoice
+from hosting.api.answer_form import choose_tools, read_grammar
 from hosting.api.messages import invalid, unsupported, wire_messages, wire_tools
 from hosting.fields import Flag, Number, Text, Whole
 from hosting.models import Generation
@@ -96,6 +97,12 @@ class ChatCompletionRequest(serializers.Serializer[Any]):
     tool_choice = ToolChoice(**_optional())
     parallel_tool_calls = Flag(**_optional())
     response_format = serializers.DictField(**_optional())
+    structured_outputs = serializers.DictField(**_optional())
+    guided_json = serializers.JSONField(**_optional())
+    guided_regex = Text(**_optional())
+    guided_choice = serializers.ListField(child=Text(), **_optional())
+    guided_grammar = Text(**_optional())
+    grammar = Text(**_optional())
     reasoning_effort = serializers.ChoiceField(choices=_EFFORTS, **_optional())
     chat_template_kwargs = serializers.DictField(**_optional())
     ignore_eos = Flag(**_optional())
@@ -117,6 +124,11 @@ def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: 
     checked.is_valid(raise_exception=True)
     data = {name: value for name, value in checked.validated_data.items() if value is not None}
     _refuse_unsupported(data)
+    chosen = choose_tools(
+        body.get("tool_choice"),
+        wire_tools(body.get("tools")),
+        is_parallel=data.get("parallel_tool_calls", True),
+    )
     order = Order(
         user=user,
         kind=Generation.Kind.API,
@@ -125,7 +137,9 @@ def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: 
         sampling=sampling_choice(data),
         max_tokens=data.get("max_completion_tokens") or data.get("max_tokens"),
         stop=data.get("stop", ()),
-        tools=() if data.get("tool_choice") == "none" else wire_tools(body.get("tools")),
+        tools=chosen.tools,
+        tool_choice=chosen.choice,
+        grammar=read_grammar(body),
         template_options=_template_options(body, data),
         api_key=api_key,
         client=client,
@@ -139,12 +153,6 @@ def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: 
 
 
 def _refuse_unsupported(data: dict[str, Any]) -> None:
-    if data.get("response_format", {}).get("type", "text") != "text":
-        raise unsupported("response_format", "Only the response format 'text' is supported yet.")
-    if data.get("tool_choice", "auto") not in ("auto", "none"):
-        raise unsupported("tool_choice", "Only the tool choices 'auto' and 'none' are supported.")
-    if data.get("tools") and data.get("parallel_tool_calls") is False:
-        raise unsupported("parallel_tool_calls", "Parallel tool calls cannot be turned off yet.")
     if data.get("ignore_eos"):
         raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
     if "top_logprobs" in data and not data.get("logprobs"):

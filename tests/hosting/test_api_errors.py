@@ -113,10 +113,6 @@ async def test_a_bad_field_is_named(api: AsyncClient, fields: dict[str, Any], pa
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"response_format": {"type": "json_schema", "json_schema": {}}}, "response_format"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0]"),
         ({"ignore_eos": True}, "ignore_eos"),
     ],
