@@ -17,11 +17,8 @@ from hosting.api.parsers import JsonBody
 from hosting.api.run import Run
 
 
-class AnswerView(APIView):
-    """A dialect gives `read`; where its errors are not OpenAI's, `error_form` (errors.py) too.
-
-    `post` of a subclass, which carries its description, returns `await self.answer(request)`.
-    """
+class AwaitedView(APIView):
+    """An address whose handlers are awaited. Where its errors are not OpenAI's, `error_form`."""
 
     parser_classes = [JsonBody]
 
@@ -46,6 +43,13 @@ class AnswerView(APIView):
         handler = getattr(self, name, None) if allowed else None
         handler = handler or self.http_method_not_allowed
         return handler if iscoroutinefunction(handler) else in_database_thread(handler)
+
+
+class AnswerView(AwaitedView):
+    """A dialect gives `read`; where its errors are not OpenAI's, `error_form` (errors.py) too.
+
+    `post` of a subclass, which carries its description, returns `await self.answer(request)`.
+    """
 
     def read(self, body: dict[str, Any], caller: Caller) -> Call:
         """Check the body. Raises ApiError, ValidationError or Refusal."""

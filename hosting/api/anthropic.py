@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from adrf.views import APIView
-from asgiref.sync import sync_to_async
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
@@ -16,8 +14,9 @@ from rest_framework.response import Response
 
 from engine import wire
 from hosting.actions.counting import start_count
+from hosting.actions.database_threads import in_database_thread
 from hosting.api import errors
-from hosting.api.answer_view import AnswerView, caller_of
+from hosting.api.answer_view import AnswerView, AwaitedView, caller_of
 from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.anthropic_reply import Heading, MessageReply
 from hosting.api.anthropic_request import (
@@ -28,7 +27,6 @@ from hosting.api.anthropic_request import (
 )
 from hosting.api.dialect import Call, Caller
 from hosting.api.following import Following
-from hosting.api.parsers import JsonBody
 from hosting.api.run import ADMISSION_SECONDS
 from hosting.api.schema_shapes import AnthropicError, AnthropicMessage, TokenCount
 from hosting.engine_client import EngineUnavailable, StreamLost
@@ -60,8 +58,7 @@ class Messages(AnswerView):
         return Call(orders=chat.orders, is_stream=chat.is_stream, make_reply=partial(_reply, body))
 
 
-class CountTokens(APIView):
-    parser_classes = [JsonBody]
+class CountTokens(AwaitedView):
     error_form = staticmethod(anthropic_form)
 
     @extend_schema(
@@ -71,7 +68,7 @@ class CountTokens(APIView):
         responses={(200, "application/json"): TokenCount, **_ERRORS},
     )
     async def post(self, http_request: Request) -> Response:
-        request_id = await sync_to_async(self._start)(http_request)
+        request_id = await in_database_thread(self._start)(http_request)
         return Response({"input_tokens": await _counted(request_id)})
 
     def _start(self, http_request: Request) -> str:
