@@ -55,6 +55,22 @@ class ResponseObject(serializers.Serializer[Any]):
     usage = serializers.DictField(allow_null=True)
 
 
+class TextChoice(serializers.Serializer[Any]):
+    index = serializers.IntegerField()
+    text = serializers.CharField()
+    logprobs = serializers.DictField(allow_null=True)
+    finish_reason = serializers.CharField()
+
+
+class Completion(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField()
+    created = serializers.IntegerField()
+    model = serializers.CharField()
+    choices = TextChoice(many=True)
+    usage = serializers.DictField()
+
+
 class AnthropicErrorBody(serializers.Serializer[Any]):
     type = serializers.CharField()
     message = serializers.CharField()

@@ -11,6 +11,7 @@ from hosting.api.anthropic import CountTokens, Messages
 from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.anthropic_models import speaks_anthropic
 from hosting.api.chat_completions import ChatCompletions
+from hosting.api.completions import Completions
 from hosting.api.errors import ApiError, openai_form
 from hosting.api.models import Models, OneModel
 from hosting.api.responses import Responses
@@ -29,6 +30,7 @@ def unknown_address(http_request: HttpRequest) -> JsonResponse:
 
 urlpatterns = [
     path("chat/completions", ChatCompletions.as_view()),
+    path("completions", Completions.as_view()),
     path("responses", Responses.as_view()),
     path("messages", Messages.as_view()),
     path("messages/count_tokens", CountTokens.as_view()),

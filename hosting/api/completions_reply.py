@@ -1,0 +1,138 @@
+"""The wire's events in the dialect of OpenAI's completions. It knows no HTTP and no rows.
+
+Stream   the prompt of each choice, if echoed · texts · finish chunk per choice
+         · usage chunk, if asked for · [DONE]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from engine import wire
+from hosting.api import sse
+from hosting.api.dialect import History
+from hosting.api.errors import ApiError, openai_form
+from hosting.api.openai_chat import DONE, usage_of
+from hosting.api.timings import timings_of
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """What all chunks of one answer repeat. `created` is Unix time."""
+
+    id: str
+    created: int
+    model: str
+    num_per_prompt: int = 1
+    echoed: tuple[str, ...] = ()
+    includes_usage: bool = False
+    wants_logprobs: bool = False
+
+
+class CompletionReply:
+    """A Reply (dialect.py)."""
+
+    def __init__(self, heading: Heading) -> None:
+        self._heading = heading
+        self._finished: dict[int, wire.Finished] = {}
+        self._num_characters: dict[int, int] = {}  # said so far, by choice
+
+    def lines(self, choice: int, event: wire.Event) -> str:
+        match event:
+            case wire.Accepted():
+                echoed = self._echoed(choice)
+                return self._chunk(choice, echoed) if echoed else sse.comment("accepted")
+            case wire.Delta(text=text) if text or event.logprobs:
+                return self._chunk(choice, text, logprobs=self._logprobs(choice, [event]))
+            case wire.Finished():
+                self._finished[choice] = event
+                return self._chunk(choice, "", finish_reason=event.reason)
+        told = sse.progress(event)
+        return sse.comment(told) if told else ""
+
+    def heartbeat(self) -> str:
+        return sse.comment("keep-alive")
+
+    def closing(self) -> str:
+        if not self._heading.includes_usage:
+            return DONE
+        finished = [self._finished[choice] for choice in sorted(self._finished)]
+        usage = {"usage": self._usage(finished), "timings": timings_of(finished)}
+        return sse.data(self._envelope() | {"choices": []} | usage) + DONE
+
+    def error(self, error: ApiError) -> str:
+        return sse.data(openai_form(error).body)
+
+    def whole(self, histories: Sequence[History]) -> dict[str, Any]:
+        finished = [one[-1] for one in histories if isinstance(one[-1], wire.Finished)]
+        choices = [
+            self._choice(choice, history, end.reason)
+            for choice, (history, end) in enumerate(zip(histories, finished, strict=True))
+        ]
+        return self._envelope() | {"choices": choices, "usage": self._usage(finished)}
+
+    def _choice(self, choice: int, history: History, reason: str) -> dict[str, Any]:
+        deltas = [event for event in history if isinstance(event, wire.Delta)]
+        text = self._echoed(choice) + "".join(delta.text for delta in deltas)
+        logprobs = self._logprobs(choice, deltas)
+        return _choice(choice, text, logprobs=logprobs, finish_reason=reason)
+
+    def _chunk(
+        self,
+        choice: int,
+        text: str,
+        *,
+        finish_reason: str | None = None,
+        logprobs: dict[str, Any] | None = None,
+    ) -> str:
+        one = _choice(choice, text, logprobs=logprobs, finish_reason=finish_reason)
+        usage = {"usage": None} if self._heading.includes_usage else {}
+        return sse.data(self._envelope() | {"choices": [one]} | usage)
+
+    def _envelope(self) -> dict[str, Any]:
+        return {
+            "id": self._heading.id,
+            "object": "text_completion",
+            "created": self._heading.created,
+            "model": self._heading.model,
+        }
+
+    def _echoed(self, choice: int) -> str:
+        return self._heading.echoed[choice] if self._heading.echoed else ""
+
+    def _usage(self, finished: list[wire.Finished]) -> dict[str, Any]:
+        """The choices of one prompt share it, so it counts once."""
+        first_ones = finished[:: self._heading.num_per_prompt]
+        usage = usage_of(finished)
+        usage["prompt_tokens"] = sum(one.usage.prompt_tokens for one in first_ones)
+        usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
+        cached = sum(one.usage.cached_tokens for one in first_ones)
+        return usage | {"prompt_tokens_details": {"cached_tokens": cached}}
+
+    def _logprobs(self, choice: int, deltas: list[wire.Delta]) -> dict[str, Any] | None:
+        if not self._heading.wants_logprobs:
+            return None
+        positions = [position for delta in deltas for position in delta.logprobs]
+        offsets = []
+        for position in positions:
+            offsets.append(self._num_characters.get(choice, 0))
+            self._num_characters[choice] = offsets[-1] + len(position.token.text)
+        return {
+            "text_offset": offsets,
+            "token_logprobs": [position.token.logprob for position in positions],
+            "tokens": [position.token.text for position in positions],
+            "top_logprobs": [{one.text: one.logprob for one in each.top} for each in positions],
+        }
+
+
+def _choice(
+    choice: int, text: str, *, logprobs: dict[str, Any] | None, finish_reason: str | None
+) -> dict[str, Any]:
+    return {
+        "index": choice,
+        "text": text,
+        "logprobs": logprobs,
+        "finish_reason": finish_reason,
+    }

@@ -1,0 +1,177 @@
+"""The body of POST /v1/completions: each field honoured, ignored or refused by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from hosting.actions.conversations import get_servable_model
+from hosting.actions.generations import Order
+from hosting.api.chat_request import (
+    LogitBias,
+    StopStrings,
+    StreamOptions,
+    numbered_choice,
+    sampling_choice,
+)
+from hosting.api.dialect import Caller
+from hosting.api.messages import invalid, unsupported
+from hosting.fields import Flag, Number, Text, Whole
+from hosting.models import Generation
+
+MAX_CHOICES = 32  # of all prompts together
+DEFAULT_MAX_TOKENS = 16  # what OpenAI's own answers have, and scripts rely on
+_TOKEN = {"type": "integer"}
+_PROMPT_SHAPES = [
+    {"type": "string"},
+    {"type": "array", "items": {"type": "string"}},
+    {"type": "array", "items": _TOKEN},
+    {"type": "array", "items": {"type": "array", "items": _TOKEN}},
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """One of the two is set."""
+
+    text: str | None = None
+    token_ids: tuple[int, ...] | None = None
+
+
+@extend_schema_field({"oneOf": _PROMPT_SHAPES})
+class Prompts(serializers.Field[Any, Any, Any, Any]):
+    default_error_messages = {
+        "invalid": "This must be text, token ids, or a list of one of them.",
+    }
+
+    def to_internal_value(self, data: Any) -> list[Prompt]:
+        if isinstance(data, str) or _is_token_list(data):
+            data = [data]
+        if not isinstance(data, list) or not data:
+            self.fail("invalid")
+        return [self._prompt(one) for one in data]
+
+    def _prompt(self, one: Any) -> Prompt:
+        if isinstance(one, str):
+            return Prompt(text=one)
+        if not _is_token_list(one):
+            self.fail("invalid")
+        return Prompt(token_ids=tuple(one))
+
+
+def _optional(**limits: Any) -> dict[str, Any]:
+    return {"required": False, "allow_null": True, **limits}
+
+
+class CompletionRequest(serializers.Serializer[Any]):
+    """Fields that are not listed are ignored."""
+
+    model = Text()
+    prompt = Prompts()
+    suffix = Text(**_optional(allow_blank=True))
+    echo = Flag(**_optional())
+    stream = Flag(**_optional())
+    stream_options = StreamOptions(**_optional())
+    n = Whole(**_optional(min_value=1, max_value=MAX_CHOICES))
+    best_of = Whole(**_optional(min_value=1, max_value=MAX_CHOICES))
+    max_tokens = Whole(**_optional(min_value=1, max_value=10_000_000))
+    temperature = Number(**_optional(min_value=0, max_value=2))
+    top_p = Number(**_optional(min_value=0.000001, max_value=1))
+    top_k = Whole(**_optional(min_value=-1, max_value=1_000_000))
+    min_p = Number(**_optional(min_value=0, max_value=1))
+    presence_penalty = Number(**_optional(min_value=-2, max_value=2))
+    frequency_penalty = Number(**_optional(min_value=-2, max_value=2))
+    repetition_penalty = Number(**_optional(min_value=0.01, max_value=10))
+    seed = Whole(**_optional(min_value=-(2**63), max_value=2**63 - 1))
+    stop = StopStrings(**_optional())
+    logit_bias = LogitBias(**_optional())
+    logprobs = Whole(**_optional(min_value=0, max_value=20))
+    ignore_eos = Flag(**_optional())
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CompletionOrder:
+    """A checked body: `num_per_prompt` orders for each prompt, side by side.
+
+    `echoed`: what each choice begins with; empty without echo.
+    """
+
+    orders: tuple[Order, ...]
+    num_per_prompt: int
+    echoed: tuple[str, ...]
+    is_stream: bool
+    includes_usage: bool
+    wants_logprobs: bool
+
+
+def read_completion_request(body: dict[str, Any], caller: Caller) -> CompletionOrder:
+    """Raises ApiError, ValidationError or Refusal. Looks the model up in the registry."""
+    checked = CompletionRequest(data=body)
+    checked.is_valid(raise_exception=True)
+    data = {name: value for name, value in checked.validated_data.items() if value is not None}
+    _check_together(data)
+    count, prompts = data.get("n", 1), data["prompt"]
+    model = get_servable_model(data["model"])
+    orders = [
+        Order(
+            user=caller.user,
+            kind=Generation.Kind.API,
+            model=model,
+            prompt=prompt.text,
+            prompt_token_ids=prompt.token_ids,
+            suffix=data.get("suffix") or None,
+            sampling=sampling_choice(_chat_names(data)),
+            max_tokens=data.get("max_tokens", DEFAULT_MAX_TOKENS),
+            stop=data.get("stop", ()),
+            api_key=caller.api_key,
+            client=caller.client,
+        )
+        for prompt in prompts
+    ]
+    is_echoed = data.get("echo", False)
+    return CompletionOrder(
+        orders=tuple(numbered_choice(one, number) for one in orders for number in range(count)),
+        num_per_prompt=count,
+        echoed=tuple(one.prompt or "" for one in orders for _ in range(count) if is_echoed),
+        is_stream=data.get("stream", False),
+        includes_usage=bool((data.get("stream_options") or {}).get("include_usage")),
+        wants_logprobs="logprobs" in data,
+    )
+
+
+def _check_together(data: dict[str, Any]) -> None:
+    """What is right by itself and wrong with something else."""
+    count, prompts = data.get("n", 1), data["prompt"]
+    if count * len(prompts) > MAX_CHOICES:
+        raise invalid("prompt", f"At most {MAX_CHOICES} answers can be asked for at once.")
+    if data.get("best_of", count) != count:
+        raise unsupported("best_of", "Answers are not chosen from among more of them here.")
+    if data.get("ignore_eos"):
+        raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
+    has_token_ids = any(prompt.token_ids is not None for prompt in prompts)
+    if data.get("echo") and has_token_ids:
+        raise unsupported("echo", "Only a prompt that is text can be echoed.")
+    if data.get("echo") and "logprobs" in data:
+        raise unsupported("logprobs", "There are none of an echoed prompt.")
+    if data.get("echo") and data.get("suffix"):
+        raise unsupported("echo", "A prompt with a suffix cannot be echoed.")
+    if data.get("suffix") and has_token_ids:
+        raise invalid("suffix", "A suffix needs a prompt that is text.")
+
+
+def _chat_names(data: dict[str, Any]) -> dict[str, Any]:
+    """Here `logprobs` is their number."""
+    if "logprobs" not in data:
+        return data
+    return data | {"logprobs": True, "top_logprobs": data["logprobs"]}
+
+
+def _is_token_list(data: Any) -> bool:
+    return (
+        isinstance(data, list)
+        and bool(data)
+        and all(isinstance(one, int) and not isinstance(one, bool) for one in data)
+    )
