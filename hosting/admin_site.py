@@ -1,4 +1,4 @@
-"""The administration site: our sign-in page in front, the live page among its addresses.
+"""The administration site: our sign-in page in front, the instruments among its addresses.
 
 Apart from the package hosting.admin, which registers with this site while it is imported.
 """
@@ -22,10 +22,16 @@ class HearthAdminSite(UnfoldAdminSite):
     enable_nav_sidebar = True
 
     def extra_urls(self) -> list[URLPattern]:
-        from hosting.admin import live  # it registers with this site, which must exist first
+        # They register with this site, which must exist first
+        from hosting.admin import instruments, live
 
         return [
             path("live/", self.admin_view(live.page), name="live"),
+            path("memory/", self.admin_view(instruments.memory), name="memory"),
+            path("cache/", self.admin_view(instruments.cache), name="cache"),
+            path(
+                "history/<slug:instrument>/", self.admin_view(instruments.data), name="history-data"
+            ),
             path("live/data/", self.admin_view(live.data), name="live-data"),
             path("live/stop/<uuid:generation_id>/", self.admin_view(live.stop), name="live-stop"),
         ]

@@ -39,7 +39,21 @@ _NAVIGATION = [
                 "monitor_heart",
                 "live",
                 "hosting.view_generation",
-                "Engines, memory, speed, and who is running or waiting.",
+                "Engines, speed, and who is running or waiting.",
+            ),
+            _entry(
+                "Memory",
+                "memory",
+                "memory",
+                "hosting.view_generation",
+                "What fills it, its limits, what was loaded, unloaded and refused.",
+            ),
+            _entry(
+                "Prefix cache",
+                "bolt",
+                "cache",
+                "hosting.view_hostedmodel",
+                "How much of the prompts need not be computed again, and what that takes.",
             ),
             _list(
                 "Models",
@@ -61,6 +75,7 @@ _NAVIGATION = [
         "items": [
             _list("People", "person", "accounts.user", "Who may sign in, and what they may do."),
             _list("Groups", "group", "auth.group", "Permissions that several people share."),
+            _list("Limits", "speed", "accounts.quota", "Of everybody; others beside their owner."),
             _list("API keys", "key", "accounts.apikey", "Whose they are, last used; revoke."),
             _list("Audit", "policy", "accounts.auditrecord", "Who changed what, from where, when."),
         ],

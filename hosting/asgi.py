@@ -1,4 +1,4 @@
-"""The ASGI application: HTTP to Django, websockets from our own pages to the chat socket."""
+"""The ASGI application: HTTP to Django, websockets from our own pages to their sockets."""
 
 import os
 
@@ -12,9 +12,12 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.urls import path  # noqa: E402
 
+from hosting.admin.socket import InstrumentSocket  # noqa: E402
 from hosting.sockets import ChatSocket  # noqa: E402
 
-_sockets = URLRouter([path("ws/chat", ChatSocket.as_asgi())])
+_sockets = URLRouter(
+    [path("ws/chat", ChatSocket.as_asgi()), path("ws/admin", InstrumentSocket.as_asgi())]
+)
 application = ProtocolTypeRouter(
     {
         "http": _django,

@@ -30,8 +30,10 @@ BROAD_EXCEPTS: dict[str, int] = {
     "engine/intake/model_folder.py": 1,  # tokenizers raises plain Exception
     "engine/model/loader.py": 1,  # end of a load: mlx_lm raises whatever a broken folder provokes
     "engine/transport/transport.py": 1,  # end of a thread: handed to the model thread
+    "hosting/admin/socket.py": 1,  # end of a task: the page connects again
     "hosting/actions/hints.py": 1,  # a lossy message: the layer raises whatever it raises
     "hosting/actions/model_fetch.py": 1,  # end of a task: told in the model's row
+    "hosting/api/answer_view.py": 1,  # end of a request: DRF makes the error body of it
     "hosting/api/following.py": 1,  # end of a task: handed to whoever reads on
     "hosting/api/run.py": 1,  # end of a stream: told in its last line
     "hosting/engine_client/reader.py": 1,  # end of a task: its followers are told

@@ -17,6 +17,7 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 
 from accounts.admin.confirmation import ask_first
+from engine import wire
 from hosting.actions import hosted_models
 from hosting.admin.new_model_form import NewModelForm
 from hosting.engine_client import EngineUnavailable, get_client
@@ -33,7 +34,7 @@ class HostedModelAdmin(ModelAdmin):
     search_fields = ["name", "display_name", "repo_id"]
     readonly_fields = ["name", "state", "detail", "fetch_fraction", "is_default", "size"]
     readonly_fields += ["path", "source", "repo_id", "created_at"]
-    actions = ["load", "unload", "set_default", "clear_cache", "fetch_again"]
+    actions = ["load", "unload", "set_default", "clear_memory", "clear_disk", "fetch_again"]
     actions_detail = ["load_this", "unload_this", "set_default_this"]
     conditional_fields = {
         "stall_ms": "pace == 'custom'",
@@ -146,15 +147,26 @@ class HostedModelAdmin(ModelAdmin):
             change=hosted_models.make_default,
         )
 
-    @admin.action(description="Clear prefix cache", permissions=["change"])
-    def clear_cache(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+    @admin.action(description="Clear prefixes in memory", permissions=["change"])
+    def clear_memory(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         return self._ask_and_do(
             request,
             queryset,
-            "clear_cache",
-            question="Forget what is kept of these models' prompts?",
-            consequence="The next prompt of each conversation is computed from its beginning.",
-            change=lambda model: get_client().clear_cache(model.name),
+            "clear_memory",
+            question="Forget what memory keeps of these models' prompts?",
+            consequence="What is on disk comes back from there; the rest is computed again.",
+            change=lambda model: get_client().clear_cache(model.name, wire.CacheTier.MEMORY),
+        )
+
+    @admin.action(description="Clear prefixes on disk", permissions=["change"])
+    def clear_disk(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "clear_disk",
+            question="Delete what the disk keeps of these models' prompts?",
+            consequence="After a restart each conversation is computed from its beginning once.",
+            change=lambda model: get_client().clear_cache(model.name, wire.CacheTier.DISK),
         )
 
     @admin.action(description="Fetch again", permissions=["change"])

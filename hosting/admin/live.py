@@ -1,4 +1,4 @@
-"""The live page: engines and who waits for them, renewed every two seconds, and a stop button."""
+"""The live page: engines and who waits for them, renewed every second, and a stop button."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from django.template.response import TemplateResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from hosting.actions.history import WINDOWS
+from hosting.admin.history_data import SEE_REQUESTS, asked_of, history_data
 from hosting.admin.live_data import live_data
 from hosting.admin.stopping import STOP_PERMISSION, stop_generations
 from hosting.models import Generation
 
-VIEW_PERMISSION = "hosting.view_generation"
-
 
 @require_GET
-@permission_required(VIEW_PERMISSION, raise_exception=True)
+@permission_required(SEE_REQUESTS, raise_exception=True)
 def page(request: HttpRequest) -> HttpResponse:
     context = {
         **admin.site.each_context(request),
         "title": "Live",
+        "instrument": "live",
+        "windows": WINDOWS.values(),
         "data": live_data(),
+        "history": history_data(asked_of("live", {"window": "5m"} | request.GET.dict())),
         "may_stop": request.user.has_perm(STOP_PERMISSION),
     }
     return TemplateResponse(request, "admin/live.html", context)
@@ -33,7 +36,7 @@ def page(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
-@permission_required(VIEW_PERMISSION, raise_exception=True)
+@permission_required(SEE_REQUESTS, raise_exception=True)
 def data(request: HttpRequest) -> JsonResponse:
     return JsonResponse(live_data())
 

@@ -83,9 +83,9 @@ class EngineClient:
     def unload_model(self, name: str) -> None:
         self._tell_engines(wire.UnloadModel(name=name))
 
-    def clear_cache(self, model: str) -> None:
-        """Engines forget what they keep of this model's prompts."""
-        self._tell_engines(wire.ClearCache(model=model))
+    def clear_cache(self, model: str, tier: wire.CacheTier | None = None) -> None:
+        """Engines forget what they keep of this model's prompts, in one tier or in both."""
+        self._tell_engines(wire.ClearCache(model=model, tier=tier))
 
     def forget_tenant(self, tenant: str) -> None:
         """Engines delete what they keep of this tenant alone."""

@@ -132,13 +132,15 @@ def test_load_and_unload_ask_first_and_then_tell_the_engines(
     assert LogEntry.objects.count() == 1
 
 
-def test_clearing_a_cache_asks_first_and_then_tells_the_engines(
-    admin_page: Client, model: HostedModel, redis_url: str
+@pytest.mark.parametrize("tier", ["memory", "disk"])
+def test_clearing_a_tier_asks_first_and_reaches_the_engines(
+    admin_page: Client, model: HostedModel, redis_url: str, tier: str
 ) -> None:
-    assert "Forget" in act(admin_page, "clear_cache", model).content.decode()
+    assert "prompts?" in act(admin_page, f"clear_{tier}", model).content.decode()
     assert commands_sent(redis_url) == []
-    act(admin_page, "clear_cache", model, confirmed="yes")
-    assert commands_sent(redis_url) == [wire.ClearCache(model="demo")]
+    act(admin_page, f"clear_{tier}", model, confirmed="yes")
+    assert commands_sent(redis_url) == [wire.ClearCache(model="demo", tier=wire.CacheTier(tier))]
+    assert LogEntry.objects.get().change_message.startswith("Clear prefixes")
 
 
 def test_a_link_shows_the_question_only(

@@ -1,32 +1,9 @@
-// Draws the live page from its data address every two seconds. All text goes in as text, never as HTML.
-"use strict";
+// The live page: engines, and who is running or waiting. Pushed by the feed every second.
+import { byId, element, say } from "./dom.js";
+import { bytes, duration, number } from "./format.js";
+import { startInstrument } from "./instrument.js";
 
-const root = document.getElementById("live");
-const byId = (id) => document.getElementById(id);
-const PERIOD_MS = 2000;
-
-function element(tag, className, ...children) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  node.append(...children.filter((child) => child !== null && child !== ""));
-  return node;
-}
-
-function bytes(count) {
-  const units = ["B", "KB", "MB", "GB", "TB"];
-  let unit = 0;
-  while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
-  return `${count.toFixed(count < 10 && unit > 0 ? 1 : 0)} ${units[unit]}`;
-}
-
-function duration(seconds) {
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
-}
-
-const number = (value) => Math.round(value).toLocaleString("en").replaceAll(",", "\u202f");
+const root = byId("instrument");
 const sum = (items, name) => items.reduce((total, item) => total + item[name], 0);
 
 const PILLS = { decoding: "good", loaded: "good", running: "good", prefilling: "warm", restoring: "warm", loading: "warm", stopping: "bad", stalled: "bad", failed: "bad" };
@@ -123,17 +100,11 @@ function askToStop(request) {
 async function stop(request) {
   const url = root.dataset.stopUrl.replace("00000000-0000-0000-0000-000000000000", request.id);
   const answer = await fetch(url, { method: "POST", headers: { "X-CSRFToken": root.dataset.csrf } }).catch(() => null);
-  if (answer === null || !answer.ok) showNotice(`The request could not be stopped (${answer?.status ?? "no connection"}).`);
-  else await refresh();
-}
-
-function showNotice(text) {
-  byId("live-notice").hidden = !text;
-  if (byId("live-notice").textContent !== text) byId("live-notice").textContent = text;
+  if (!answer?.ok) say(byId("live-notice"), `The request could not be stopped (${answer?.status ?? "no connection"}).`);
 }
 
 function draw(data) {
-  showNotice(data.notice);
+  say(byId("live-notice"), data.notice);
   drawTiles(data);
   byId("live-engines").replaceChildren(...data.engines.map(drawEngine));
   // Redrawing moves the focus out of a row: put it back where the same request still is
@@ -145,17 +116,5 @@ function draw(data) {
   byId("live-age").textContent = `as of ${new Date().toLocaleTimeString()}`;
 }
 
-async function refresh() {
-  const answer = await fetch(root.dataset.url, { headers: { Accept: "application/json" } }).catch(() => null);
-  if (answer?.ok && !answer.redirected) draw(await answer.json());
-  else if (answer?.redirected || answer?.status === 403) showNotice("You are signed out, or may no longer see this page.");
-  else showNotice("This page has lost its connection to Hearth and shows the last that it knew.");
-}
-
-async function keepFresh() {
-  if (!document.hidden) await refresh();
-  setTimeout(keepFresh, PERIOD_MS);
-}
-
 draw(JSON.parse(byId("live-data").textContent));
-setTimeout(keepFresh, PERIOD_MS);
+startInstrument({ onLive: draw });
