@@ -84,7 +84,7 @@ def record_of(
     """`record` for what the person behind an HTTP request does."""
     return record(
         action,
-        actor=request.user if isinstance(request.user, User) else None,
+        actor=request.user if request.user.is_authenticated else None,
         address=address_of(request),
         target=target,
         before=before,

@@ -10,7 +10,7 @@ from django.contrib.auth.forms import AuthenticationForm, BaseUserCreationForm, 
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import User
+from accounts.models import Scope, User
 from accounts.sign_in_throttle import TooManyAttempts, begin_attempt, forget_attempts
 
 PASSWORD_HELP = _("At least 10 characters; not a common one, not only digits.")
@@ -92,7 +92,29 @@ class NewKeyForm(forms.Form):
         label=_("Expires after"), choices=EXPIRY_DAYS, coerce=int, empty_value=None, required=False
     )
 
+    use = forms.ChoiceField(
+        label=_("For"), choices=[("", _("Everything")), *Scope.choices], required=False
+    )
+
+    @property
+    def scopes(self) -> list[str]:
+        use = self.cleaned_data["use"]
+        return [use] if use else []
+
     @property
     def expires_at(self) -> datetime.datetime | None:
         days = self.cleaned_data["expires_in"]
         return timezone.now() + datetime.timedelta(days=days) if days else None
+
+
+class RotationForm(forms.Form):
+    overlap_hours = forms.TypedChoiceField(
+        label=_("The old secret works on for"),
+        choices=[(0, _("no time")), (1, _("1 hour")), (24, _("1 day")), (168, _("1 week"))],
+        coerce=int,
+        initial=24,
+    )
+
+    @property
+    def overlap(self) -> datetime.timedelta:
+        return datetime.timedelta(hours=self.cleaned_data["overlap_hours"])

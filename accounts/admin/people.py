@@ -20,7 +20,7 @@ from accounts.admin.audited import AuditedAdmin
 from accounts.admin.quotas import QuotaInline
 from accounts.models import User
 
-_POWERS = ("is_staff", "is_superuser", "groups", "user_permissions")
+_POWERS = ("is_staff", "is_superuser", "groups", "manages", "user_permissions")
 
 admin.site.unregister(Group)
 
@@ -51,10 +51,10 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
     search_fields = ["email", "name"]
     ordering = ["email"]
     readonly_fields = ["last_login", "date_joined"]
-    filter_horizontal = ["groups", "user_permissions"]
+    filter_horizontal = ["groups", "manages", "user_permissions"]
     fieldsets = [
         (None, {"fields": ["email", "name", "password"]}),
-        ("What they may do", {"fields": ["is_active", *_POWERS]}),
+        ("What they may do", {"fields": ["is_active", "is_service", *_POWERS]}),
         ("Dates", {"fields": ["last_login", "date_joined"]}),
     ]
     add_fieldsets = [(None, {"fields": ["email", "name", "password1", "password2"]})]
@@ -66,6 +66,8 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
     def role(self, user: User) -> str:
         if user.is_superuser:
             return "Administrator"
+        if user.is_service:
+            return "Service account"
         return "Staff" if user.is_staff else "Member"
 
     @admin.display(description="Groups")

@@ -6,6 +6,7 @@ first_admin.py opens the installation. Nothing here knows of conversations or th
 
 from accounts.models.api_keys import ApiKey, ApiKeyQuerySet, Scope
 from accounts.models.audit import AppendOnly, AuditHead, AuditRecord
+from accounts.models.invitation import Invitation
 from accounts.models.people import LowercaseEmailField, User, UserManager
 from accounts.models.quota import Quota, Spending
 from accounts.models.sign_in import SetupToken, SignInAttempt
@@ -18,6 +19,7 @@ __all__ = [
     "AuditHead",
     "AuditRecord",
     "HourlyUsage",
+    "Invitation",
     "LowercaseEmailField",
     "Quota",
     "Scope",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
-from django.contrib.auth.models import PermissionsMixin
+from django.contrib.auth.models import Group, PermissionsMixin
 from django.db import models
 from django.utils import timezone
 
@@ -54,6 +54,15 @@ class User(AbstractBaseUser, PermissionsMixin):
     )
     is_staff = models.BooleanField(
         "administration", default=False, help_text="May open the administration pages."
+    )
+    is_service = models.BooleanField(
+        "service account", default=False, help_text="A program: it has keys, and cannot sign in."
+    )
+    manages = models.ManyToManyField(
+        Group,
+        blank=True,
+        related_name="managers",
+        help_text="Groups into which this person may invite, and whose usage they see.",
     )
     date_joined = models.DateTimeField(default=timezone.now, editable=False)
 

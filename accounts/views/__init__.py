@@ -1,1 +1,1 @@
-"""The account pages: sign_in (and password), api_keys, setup."""
+"""The account pages: sign_in (and password), api_keys, people (and invitations), setup."""

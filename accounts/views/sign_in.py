@@ -10,8 +10,10 @@ from django.http import HttpResponse
 from django.urls import reverse_lazy
 from django.utils.translation import gettext as _
 
+from accounts.audit import record_of
 from accounts.first_admin import has_administrator
 from accounts.forms import PasswordForm, SignInForm
+from accounts.models import User
 
 
 class SignInView(views.LoginView):
@@ -26,7 +28,15 @@ class SignInView(views.LoginView):
         url = super().get_redirect_url()
         return "" if url.partition("?")[0] == self.request.path else url
 
+    def form_valid(self, form: SignInForm) -> HttpResponse:
+        response = super().form_valid(form)
+        record_of(self.request, "sign-in", target=form.get_user())
+        return response
+
     def form_invalid(self, form: SignInForm) -> HttpResponse:
+        """What was typed is told only if it is an account: people type passwords there."""
+        account = User.objects.filter(email=form.cleaned_data.get("username", "")).first()
+        record_of(self.request, "sign-in.fail", target=account or "unknown account")
         status = 429 if form.is_throttled else 200
         return self.render_to_response(self.get_context_data(form=form), status=status)
 
@@ -42,6 +52,7 @@ class PasswordView(views.PasswordChangeView):
     success_url = reverse_lazy("password")
 
     def form_valid(self, form: Any) -> HttpResponse:
+        record_of(self.request, "person.password", target=self.request.user)
         messages.success(self.request, _("Password changed. You are signed out everywhere else."))
         return super().form_valid(form)
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts.keys import check_api_key, create_api_key
+from accounts.keys import ExpiredKey, check_api_key, create_api_key
 from accounts.models import ApiKey, User
 
 URL = "/accounts/keys/"
@@ -75,3 +75,24 @@ def test_somebody_elses_key_is_not_there(page: Client, stranger: User) -> None:
     assert page.post(f"{URL}{key.pk}/revoke/").status_code == 404
     key.refresh_from_db()
     assert not key.is_revoked
+
+
+def test_replacing_a_key_shows_the_new_secret_once(page: Client, person: User) -> None:
+    key, secret = create_api_key(user=person, name="laptop")
+    url = f"/accounts/keys/{key.pk}/rotate/"
+    assert "laptop" in page.get(url).content.decode()
+    response = page.post(url, {"overlap_hours": 0})
+    assert response.status_code == 201
+    assert response.content.decode().count("sk-hearth-") and secret not in response.content.decode()
+    with pytest.raises(ExpiredKey):
+        check_api_key(secret)
+
+
+def test_a_key_can_be_made_for_one_use(page: Client, person: User) -> None:
+    page.post("/accounts/keys/", {"name": "search", "use": "vectors"})
+    assert person.api_keys.get().scopes == ["vectors"]
+
+
+def test_somebody_elses_key_cannot_be_replaced(page: Client, stranger: User) -> None:
+    key, _ = create_api_key(user=stranger, name="theirs")
+    assert page.post(f"/accounts/keys/{key.pk}/rotate/", {"overlap_hours": 0}).status_code == 404

@@ -1,0 +1,114 @@
+"""Lets people in: an invitation is a link that somebody sends by whatever means they have.
+
+Administrators invite everybody; the manager of a group invites members into that group.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import secrets
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts import audit
+from accounts.models import Invitation, User
+
+VALID_FOR = datetime.timedelta(days=7)
+
+
+class InvitationRefused(Exception):
+    """This invitation is not valid (any more)."""
+
+
+class MayNotInvite(Exception):
+    """You may not invite people so."""
+
+
+def groups_managed_by(user: User) -> QuerySet[Group]:
+    return Group.objects.all() if user.is_superuser else user.manages.all()
+
+
+def may_invite(user: User) -> bool:
+    return user.is_superuser or user.manages.exists()
+
+
+def invite(
+    by: User, *, role: str, group: Group | None = None, email: str = "", address: str = ""
+) -> tuple[Invitation, str]:
+    """The invitation and the path of its link, which cannot be shown again."""
+    _check_may_invite(by, role, group)
+    token = secrets.token_urlsafe(32)
+    with transaction.atomic():
+        invitation = Invitation.objects.create(
+            token_hash=_hash(token),
+            email=email.lower(),
+            role=role,
+            group=group,
+            invited_by=by,
+            expires_at=timezone.now() + VALID_FOR,
+        )
+        told = {"role": role, "group": group and group.name, "expires_at": invitation.expires_at}
+        audit.record("invitation.create", actor=by, address=address, target=email, after=told)
+    return invitation, reverse("accept-invitation", args=[token])
+
+
+def withdraw(invitation: Invitation, *, by: User, address: str = "") -> None:
+    with transaction.atomic():
+        still_open = Invitation.objects.open(timezone.now()).filter(pk=invitation.pk)
+        if still_open.update(withdrawn_at=timezone.now()):
+            audit.record("invitation.withdraw", actor=by, address=address, target=invitation)
+
+
+def check_invitation(token: str) -> Invitation:
+    """Raises InvitationRefused. Who invited must still be able to."""
+    valid = Invitation.objects.open(timezone.now()).filter(invited_by__is_active=True)
+    found = valid.select_related("group", "invited_by").filter(token_hash=_hash(token)).first()
+    if found is None:
+        raise InvitationRefused
+    return found
+
+
+def accept(token: str, *, email: str, name: str, password: str, address: str = "") -> User:
+    """The new person, in their group and role. Of two at once one is refused."""
+    with transaction.atomic():
+        invitation = check_invitation(token)
+        unused = Invitation.objects.filter(pk=invitation.pk, used_at=None)
+        if not unused.update(used_at=timezone.now()):
+            raise InvitationRefused
+        is_administrator = invitation.role == Invitation.Role.ADMINISTRATOR
+        user = User.objects.create_user(
+            email, password, name=name, is_staff=is_administrator, is_superuser=is_administrator
+        )
+        if invitation.group is not None:
+            user.groups.add(invitation.group)
+            if invitation.role == Invitation.Role.MANAGER:
+                user.manages.add(invitation.group)
+        told = {"role": invitation.role, "invited_by": invitation.invited_by.email}
+        audit.record("invitation.accept", actor=user, address=address, target=user, after=told)
+    return user
+
+
+def create_service_account(name: str, *, by: User, address: str = "") -> User:
+    """A program's account: it has keys and limits of its own, and nobody can sign in as it."""
+    with transaction.atomic():
+        email = f"{secrets.token_hex(6)}@service.invalid"
+        user = User.objects.create_user(email, None, name=name, is_service=True)
+        audit.record("service.create", actor=by, address=address, target=name)
+    return user
+
+
+def _check_may_invite(by: User, role: str, group: Group | None) -> None:
+    if by.is_superuser:
+        return
+    is_managed = group is not None and by.manages.filter(pk=group.pk).exists()
+    if role != Invitation.Role.MEMBER or not is_managed:
+        raise MayNotInvite
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

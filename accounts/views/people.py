@@ -1,0 +1,110 @@
+"""People, for administrators and for managers of groups: who is there, invite, service accounts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from accounts.audit import address_of
+from accounts.invitations import (
+    InvitationRefused,
+    accept,
+    check_invitation,
+    create_service_account,
+    groups_managed_by,
+    invite,
+    may_invite,
+    withdraw,
+)
+from accounts.models import Invitation, User
+from accounts.people_forms import AcceptForm, InvitationForm, ServiceAccountForm
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+@never_cache
+def people(request: HttpRequest) -> HttpResponse:
+    """A manager sees the people of their groups."""
+    if not may_invite(request.user):
+        raise PermissionDenied
+    form = InvitationForm(request.POST or None, by=request.user)
+    if request.method == "POST" and form.is_valid():
+        return _show_link(request, form)
+    return render(request, "accounts/people.html", _context(request.user, form))
+
+
+def _context(user: User, form: InvitationForm) -> dict[str, Any]:
+    return {
+        "form": form,
+        "people": _people_seen_by(user).prefetch_related("groups", "manages").order_by("email"),
+        "invitations": _invitations_seen_by(user).select_related("group", "invited_by"),
+        "service_form": ServiceAccountForm() if user.is_superuser else None,
+    }
+
+
+def _show_link(request: HttpRequest, form: InvitationForm) -> HttpResponse:
+    invitation, path = invite(request.user, **form.cleaned_data, address=address_of(request))
+    context = {"invitation": invitation, "link": request.build_absolute_uri(path)}
+    return render(request, "accounts/invited.html", context, status=201)
+
+
+@login_required
+@require_POST
+def withdraw_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
+    seen = _invitations_seen_by(request.user)
+    withdraw(
+        get_object_or_404(seen, pk=invitation_id), by=request.user, address=address_of(request)
+    )
+    messages.success(request, _("The invitation is withdrawn. Its link no longer works."))
+    return redirect("people")
+
+
+@login_required
+@require_POST
+def add_service_account(request: HttpRequest) -> HttpResponse:
+    if not request.user.is_superuser:
+        raise PermissionDenied
+    form = ServiceAccountForm(request.POST)
+    if form.is_valid():
+        name = form.cleaned_data["name"]
+        create_service_account(name, by=request.user, address=address_of(request))
+        messages.success(request, _("Service account “%(name)s” is there.") % {"name": name})
+    return redirect("people")
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+def accept_invitation(request: HttpRequest, token: str) -> HttpResponse:
+    """A wrong token learns nothing and writes nothing."""
+    try:
+        invitation = check_invitation(token)
+        form = AcceptForm(request.POST or None, initial={"email": invitation.email})
+        if request.method == "POST" and form.is_valid():
+            user = accept(token, **form.answers, address=address_of(request))
+            login(request, user)
+            return redirect("/")
+    except InvitationRefused:
+        return render(request, "accounts/invitation_refused.html", status=404)
+    return render(request, "accounts/accept.html", {"form": form, "invitation": invitation})
+
+
+def _people_seen_by(user: User) -> QuerySet[User]:
+    if user.is_superuser:
+        return User.objects.all()
+    return User.objects.filter(groups__in=groups_managed_by(user)).distinct()
+
+
+def _invitations_seen_by(user: User) -> QuerySet[Invitation]:
+    still_open = Invitation.objects.open(timezone.now())
+    return still_open if user.is_superuser else still_open.filter(invited_by=user)
