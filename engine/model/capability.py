@@ -8,6 +8,7 @@ is done with the answer.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -26,30 +27,51 @@ _NO_BATCH_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RuntimeE
 logger = logging.getLogger(__name__)
 
 
-def may_batch(model: Any) -> bool:
-    """Two unequal rows give the same logits together as alone."""
+def check_batching(model: Any) -> Iterator[bool | None]:
+    """None after each forward, so that rows of other models go on in between; at last the verdict:
+    whether two unequal rows give the same logits together as alone."""
     if not row_caches.may_merge(row_caches.new_caches(model)):
-        return False
-    alone = [_logits(model, (prompt,)) for prompt in _PROMPTS]
+        yield False
+        return
+    alone = [_Rows(model, (prompt,)) for prompt in _PROMPTS]
+    for rows in alone:
+        yield from rows.run()
+    together = _Rows(model, _PROMPTS)
     try:
-        together = _logits(model, _PROMPTS)
+        yield from together.run()
     except _NO_BATCH_ERRORS as error:
         logger.warning("model cannot be batched", extra={"error": repr(error)})
-        return False
-    tolerance = _TOLERANCES.get(alone[0].dtype, 0.25)
-    return _spread_of_difference(mx.concatenate(alone, axis=1), together) < tolerance
+        yield False
+        return
+    yield _is_alike([rows.logits for rows in alone], together.logits)
 
 
-def _logits(model: Any, prompts: tuple[tuple[int, ...], ...]) -> mx.array:
-    """[steps, rows, V] after joining these rows to one batch; the inputs are fixed."""
-    batch = RowBatch(model)
-    batch.join([_prefilled(model, number, prompt) for number, prompt in enumerate(prompts)])
-    logits = []
-    for step in range(_NUM_STEPS):
-        logits.append(batch.forward())
-        batch.feed(mx.full((len(prompts),), 20 + step, mx.uint32))
-        mx.eval(logits)
-    return mx.stack(logits)
+class _Rows:
+    """These prompts as the rows of one batch; the inputs of all steps are fixed."""
+
+    def __init__(self, model: Any, prompts: tuple[tuple[int, ...], ...]) -> None:
+        self._model = model
+        self._prompts = prompts
+        self._steps: list[mx.array] = []
+
+    @property
+    def logits(self) -> mx.array:
+        """[steps, rows, V]"""
+        return mx.stack(self._steps)
+
+    def run(self) -> Iterator[None]:
+        """One forward at a time."""
+        rows = []
+        for number, prompt in enumerate(self._prompts):
+            rows.append(_prefilled(self._model, number, prompt))
+            yield None
+        batch = RowBatch(self._model)
+        batch.join(rows)
+        for step in range(_NUM_STEPS):
+            self._steps.append(batch.forward())
+            batch.feed(mx.full((len(self._prompts),), 20 + step, mx.uint32))
+            mx.eval(self._steps)
+            yield None
 
 
 def _prefilled(model: Any, row_id: int, prompt: tuple[int, ...]) -> NewRow:
@@ -57,6 +79,11 @@ def _prefilled(model: Any, row_id: int, prompt: tuple[int, ...]) -> NewRow:
     model(mx.array([prompt[:-1]], mx.uint32), cache=caches)
     row_caches.evaluate(caches)
     return NewRow(row_id=row_id, token_id=prompt[-1], length=len(prompt) - 1, caches=caches)
+
+
+def _is_alike(alone: list[mx.array], together: mx.array) -> bool:
+    tolerance = _TOLERANCES.get(alone[0].dtype, 0.25)
+    return _spread_of_difference(mx.concatenate(alone, axis=1), together) < tolerance
 
 
 def _spread_of_difference(alone: mx.array, together: mx.array) -> float:

@@ -19,7 +19,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import load_model, load_tokenizer
 
-from engine.model.capability import may_batch
+from engine.model.capability import check_batching
 
 _PORTION_BYTES = 64 * 1024**2
 _MOMENT_SECONDS = 0.01
@@ -73,12 +73,15 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         while not tokenizer.done():
             wait([tokenizer], timeout=_MOMENT_SECONDS)
             yield LoadProgress(fraction=_WEIGHTS_FRACTION)
+        verdicts = check_batching(model)
+        while (is_batchable := next(verdicts)) is None:
+            yield LoadProgress(fraction=_WEIGHTS_FRACTION)
         loaded = LoadedModel(
             model=model,
             tokenizer=tokenizer.result(),
             weight_bytes=sum(array.nbytes for _, array in _parameters(model)),
             context_limit_tokens=context_limit_tokens(config),
-            is_batchable=may_batch(model),
+            is_batchable=is_batchable,
             identity=_identity(path, model),
         )
     # mlx_lm raises whatever a broken folder provokes; the load ends here with one clear error.
