@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from engine.cache.disk_tier import DiskLimits, DiskTier
+from engine.cache.files import Files
 from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
@@ -28,8 +29,10 @@ logger = logging.getLogger(__name__)
 class Prefixes:
     """The cache and its disk thread, to be closed together."""
 
-    def __init__(self, config: EngineConfig, *, ceiling_bytes: int) -> None:
-        disk = _open_disk(config)
+    def __init__(
+        self, config: EngineConfig, *, ceiling_bytes: int, files: Files | None = None
+    ) -> None:
+        disk = _open_disk(config, files)
         rows = disk.index.take_rows() if disk else []
         self._io = CacheIO(disk, max_queued_bytes=_QUEUED_WRITE_BYTES) if disk else None
         budget = config.cache_memory_bytes
@@ -49,19 +52,19 @@ class Prefixes:
             logger.warning("the cache's writer was still busy at the end")
 
 
-def _open_disk(config: EngineConfig) -> DiskTier | None:
+def _open_disk(config: EngineConfig, files: Files | None) -> DiskTier | None:
     """None when it is switched off, or the folder cannot be used: the engine serves without."""
     directory = config.data_dir / "cache" / config.name
     try:
         budget = _disk_budget(config, directory)
-        if budget == 0:
-            return None
+        if budget == 0 or config.cache_memory_bytes == 0:
+            return None  # what comes from disk comes through memory
         limits = DiskLimits(
             budget_bytes=budget,
             free_floor_bytes=_FREE_FLOOR_BYTES,
             daily_write_bytes=config.cache_daily_write_bytes,
         )
-        return DiskTier(directory, limits, now=time.monotonic, today=_today)
+        return DiskTier(directory, limits, now=time.monotonic, today=_today, files=files)
     except OSError as error:
         logger.error("no disk cache", extra={"error": str(error)})
         return None

@@ -19,6 +19,7 @@ from engine.cache.owners import OWNER_BYTES, has_publication
 from engine.cache.record import Kind, RecordKey
 
 FORMAT = 2
+CHAIN_STEP_SECONDS = 1e-6  # so much older than its parent is a block that was used with it
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
     key BLOB NOT NULL, kind TEXT NOT NULL, model TEXT NOT NULL, parent BLOB NOT NULL,
@@ -114,12 +115,8 @@ class DiskIndex:
     def remove(self, records: Sequence[RecordKey]) -> int:
         """Forget these; the bytes that their files held."""
         found = [self._file_bytes(record) for record in records]
-        self._connection.execute("BEGIN")
-        self._connection.executemany(
-            "DELETE FROM record WHERE key = ? AND kind = ?",
-            [(record.block, record.kind) for record in records],
-        )
-        self._connection.execute("COMMIT")
+        query = "DELETE FROM record WHERE key = ? AND kind = ?"
+        self._execute_all(query, [(record.block, record.kind) for record in records])
         return sum(found)
 
     def _file_bytes(self, record: RecordKey) -> int:
@@ -127,10 +124,16 @@ class DiskIndex:
         row = self._connection.execute(query, (record.block, record.kind)).fetchone()
         return row[0] if row else 0
 
-    def touch(self, record: RecordKey, used_at: float) -> None:
-        """It was used at this Unix time: what was not used for longest leaves first."""
+    def touch(self, records: Sequence[RecordKey], used_at: float) -> None:
+        """A chain was used at this Unix time: what was not used for longest leaves first."""
         query = "UPDATE record SET used_at = ? WHERE key = ? AND kind = ?"
-        self._connection.execute(query, (used_at, record.block, record.kind))
+        self._execute_all(
+            query,
+            [
+                (used_at - place * CHAIN_STEP_SECONDS, record.block, record.kind)
+                for place, record in enumerate(records)
+            ],
+        )
 
     def set_owners(self, block: bytes, owners: frozenset[bytes]) -> None:
         query = f"SELECT {_COLUMNS} FROM record WHERE key = ?"
@@ -153,6 +156,11 @@ class DiskIndex:
     def written_bytes(self, day: str) -> int:
         row = self._connection.execute("SELECT bytes FROM written WHERE day = ?", (day,)).fetchone()
         return row[0] if row else 0
+
+    def _execute_all(self, query: str, parameters: Sequence[tuple[object, ...]]) -> None:
+        with self._connection:  # commits, or rolls back
+            self._connection.execute("BEGIN")
+            self._connection.executemany(query, parameters)
 
     def _read_rows(self) -> list[Row]:
         """In the order of their use. Rows that are not as they were written are forgotten."""

@@ -15,7 +15,6 @@ import dataclasses
 import itertools
 import secrets
 import sqlite3
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -123,7 +122,6 @@ class DiskTier:
             self.counters.note(error)
         else:
             self.counters.read_bytes += len(data)
-            self._touch(record)
             return arrays
         self.remove([record])
         return None
@@ -139,6 +137,13 @@ class DiskTier:
     def set_owners(self, block: bytes, owners: frozenset[bytes]) -> None:
         try:
             self.index.set_owners(block, owners)
+        except sqlite3.Error as error:
+            self._count_write_error(error)
+
+    def touch(self, records: Sequence[RecordKey], used_at: float) -> None:
+        """These, of one chain, were used at this Unix time."""
+        try:
+            self.index.touch(records, used_at)
         except sqlite3.Error as error:
             self._count_write_error(error)
 
@@ -226,12 +231,6 @@ class DiskTier:
         try:
             self._files.unlink(path)
         except OSError as error:
-            self._count_write_error(error)
-
-    def _touch(self, record: RecordKey) -> None:
-        try:
-            self.index.touch(record, time.time())
-        except sqlite3.Error as error:
             self._count_write_error(error)
 
     def _count_written(self, file_bytes: int) -> None:

@@ -30,6 +30,7 @@ class Node:
     tokens: bytes
     model: str
     owners: set[bytes] = dataclasses.field(default_factory=set)
+    is_published: bool = False
     on_disk: dict[Kind, int] = dataclasses.field(default_factory=dict)
     in_memory: set[Kind] = dataclasses.field(default_factory=set)
     saving: set[Kind] = dataclasses.field(default_factory=set)
@@ -49,16 +50,17 @@ class Node:
     def records(self) -> list[RecordKey]:
         return [self.record(kind) for kind in sorted(self.in_memory | self.on_disk.keys())]
 
-    @property
-    def is_published(self) -> bool:
-        return has_publication(self.owners)
-
     def add_owners(self, owners: Set[bytes]) -> bool:
         """Whether that was news."""
         if owners <= self.owners or len(self.owners) >= MAX_OWNERS:
             return False
         self.owners |= owners
+        self.is_published = has_publication(self.owners)
         return True
+
+    def discard_owner(self, owner: bytes) -> None:
+        self.owners.discard(owner)
+        self.is_published = has_publication(self.owners)
 
 
 class Nodes:

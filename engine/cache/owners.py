@@ -22,6 +22,9 @@ class OwnerKind(Enum):
     PUBLICATION = b"*"
 
 
+_PERSON, _PUBLICATION = OwnerKind.PERSON.value, OwnerKind.PUBLICATION.value
+
+
 def owner_name(kind: OwnerKind, name: str) -> bytes:
     """The owner as the cache and its files know it."""
     digest = hashlib.sha256(b"hearth/owner/1" + kind.value + name.encode()).digest()
@@ -29,11 +32,11 @@ def owner_name(kind: OwnerKind, name: str) -> bytes:
 
 
 def has_publication(owners: Set[bytes]) -> bool:
-    return any(owner.startswith(OwnerKind.PUBLICATION.value) for owner in owners)
+    return any(owner.startswith(_PUBLICATION) for owner in owners)
 
 
 def num_persons(owners: Set[bytes]) -> int:
-    return sum(owner.startswith(OwnerKind.PERSON.value) for owner in owners)
+    return sum(owner.startswith(_PERSON) for owner in owners)
 
 
 def is_nobodys(owners: Set[bytes]) -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 from engine import wire
 from engine.cache.captures import Capture, Captured, Payload
 from engine.cache.costs import RestoreCosts
-from engine.cache.disk_index import Row
+from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
 from engine.cache.io_thread import CacheIO, Restored, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
@@ -137,7 +137,7 @@ class PrefixCache:
     def release(self, request_id: str) -> None:
         """The request has ended: what it used may leave, what it still wants from disk is void."""
         self._fetches.forget(request_id)
-        self.memory.unpin(self._pinned.pop(request_id, ()))
+        self.memory.unpin(reversed(self._pinned.pop(request_id, [])))
 
     # --- from disk
 
@@ -194,11 +194,12 @@ class PrefixCache:
         """Hand the records of this prompt that are not on disk to the writer."""
         if self.io is None or not self._rules_of(query.model).is_on_disk:
             return
-        for span in query.spans():
+        used_at = time.time()
+        for place, span in enumerate(query.spans()):
             node = self.nodes.find(span)
             if node is not None:
                 for kind in sorted(node.in_memory - node.on_disk.keys() - node.saving):
-                    self._save(self.io, node, kind)
+                    self._save(self.io, node, kind, used_at=used_at - place * CHAIN_STEP_SECONDS)
 
     # --- rules and people
 
@@ -217,7 +218,7 @@ class PrefixCache:
         for node in self.nodes:
             if owner not in node.owners:
                 continue
-            node.owners.discard(owner)
+            node.discard_owner(owner)
             if is_nobodys(node.owners):
                 records += node.records()
                 continue
@@ -252,8 +253,11 @@ class PrefixCache:
             records.append(plan.boundary)
         self.memory.touch(reversed(records))
         if request_id:
-            self.memory.unpin(self._pinned.pop(request_id, ()))
+            self.memory.unpin(reversed(self._pinned.pop(request_id, [])))
             self._pinned[request_id] = self.memory.pin(records)
+        if self.io is not None and records:
+            used_at = time.time()
+            self.io.maintain(lambda disk: disk.touch(records, used_at))
 
     def _load_seconds(self, plan: RestorePlan) -> float:
         num_bytes = sum(self._file_bytes(record) for record in plan.from_disk)
@@ -287,12 +291,12 @@ class PrefixCache:
 
     def _pin_published(self, node: Node) -> None:
         """A published prompt stays in memory until it is published no more."""
-        if not node.is_published:
+        if node.is_published:
+            held = {node.record(kind) for kind in node.in_memory}
+            node.pinned.update(self.memory.pin(held - node.pinned))
+        elif node.pinned:
             self.memory.unpin(node.pinned)
             node.pinned.clear()
-            return
-        held = {node.record(kind) for kind in node.in_memory}
-        node.pinned.update(self.memory.pin(held - node.pinned))
 
     def _drop_outgrown(self, span: Span) -> None:
         """Tails of earlier turns that this block begins with: a restore can end inside it."""
@@ -308,7 +312,7 @@ class PrefixCache:
         ]
         self._remove([one for tail in outgrown for one in tail.records()], tiers=BOTH_TIERS)
 
-    def _save(self, io: CacheIO, node: Node, kind: Kind) -> None:
+    def _save(self, io: CacheIO, node: Node, kind: Kind, *, used_at: float) -> None:
         row = Row(
             record=node.record(kind),
             model=node.model,
@@ -316,7 +320,7 @@ class PrefixCache:
             tokens=node.tokens,
             file_bytes=0,
             owners=frozenset(node.owners),
-            used_at=time.time(),
+            used_at=used_at,
         )
         self.statistics.num_saved += 1
         if io.save(row, self._dump(self.memory.get(row.record))):

@@ -31,6 +31,12 @@ BENCHMARKS = (
     "spike",
     "fairness",
     "steptime",
+    "cached",
+    "hybrid",
+    "restore",
+    "zerohit",
+    "agent",
+    "probe",
 )
 
 

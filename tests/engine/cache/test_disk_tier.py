@@ -170,13 +170,13 @@ def test_the_oldest_leave_first_and_few_at_a_time(tmp_path: Path) -> None:
     assert len(record_files(tmp_path)) == len(kept)
 
 
-def test_what_was_read_lately_stays_longer_than_what_was_written_lately(tmp_path: Path) -> None:
+def test_what_was_used_lately_stays_longer_than_what_was_written_lately(tmp_path: Path) -> None:
     small = DiskLimits(budget_bytes=12_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
     disk = make_disk(tmp_path, limits=small)
     read, written, newest = make_rows(3)
     disk.save(read, arrays_of(read))
     disk.save(written, arrays_of(written))
-    assert disk.load(read.record, read.tokens) is not None
+    disk.touch([read.record], 1e9)
     assert disk.save(newest, arrays_of(newest)).evicted == (written.record,)
 
 

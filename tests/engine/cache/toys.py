@@ -64,17 +64,20 @@ def compute(cache: PrefixCache, asked: Query, *, boundaries: Sequence[int] = ())
     wanted = cache.missing(asked, boundaries=frozenset({*boundaries, asked.num_tokens}))
     captured = []
     for capture in wanted:
-        prefix = asked.chain.tokens[: capture.span.stop * 4]
         captured.append(
             Captured(
                 capture.span,
-                Payload(capture.span.token_bytes, len(capture.span.token_bytes))
-                if capture.wants_slice
+                _payload(capture.span.token_bytes) if capture.wants_slice else None,
+                _payload(asked.chain.tokens[: capture.span.stop * 4])
+                if capture.wants_boundary
                 else None,
-                Payload(prefix, len(prefix)) if capture.wants_boundary else None,
             )
         )
     cache.store(asked, captured)
+
+
+def _payload(content: bytes) -> Payload:
+    return Payload(content, len(content))
 
 
 def restored_tokens(cache: PrefixCache, asked: Query, plan: RestorePlan) -> None:
