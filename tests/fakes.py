@@ -182,6 +182,7 @@ class FakeTextStream:
 
     channel = wire.Channel.CONTENT
     has_tool_calls = False
+    has_finished_call = False
 
     def add(self, token_id: int) -> list[Piece]:
         return [Piece(channel=wire.Channel.CONTENT, text=f"{token_id} ")]

@@ -29,6 +29,8 @@ class TextStream(Protocol):
     def channel(self) -> wire.Channel: ...
     @property
     def has_tool_calls(self) -> bool: ...
+    @property
+    def has_finished_call(self) -> bool: ...
     def add(self, token_id: int) -> list[Piece]: ...
     def finish(self) -> list[Piece]: ...
 
@@ -84,6 +86,8 @@ class Answer:
             self._num_reasoning_tokens += self._text.channel is wire.Channel.REASONING
             if self._stops.matched is not None:
                 self.ending = Ending(reason=wire.FinishReason.STOP, stop_string=self._stops.matched)
+            elif self._text.has_finished_call and not self.work.tool_choice.is_parallel:
+                self.ending = Ending(reason=wire.FinishReason.TOOL_CALLS)
             elif self._num_tokens >= self.work.max_tokens:
                 pieces += self._end(wire.FinishReason.LENGTH)
         return _deltas(pieces, token_id, logprobs)

@@ -9,6 +9,7 @@ from engine.core.grammar_text import GrammarInvalid, grammar_part
 from engine.model.call_grammar import calls_rule
 from engine.model.lark import LarkBuilder
 from engine.model.tool_dialects import dialect_of
+from engine.model.tool_parsers import parser_name
 
 _SPACE = r"/[ \t\r\n]{0,8}/"
 
@@ -33,12 +34,6 @@ def answer_grammar(work: wire.Work, tokenizer: Any) -> str:
             raise GrammarRejected(str(error)) from error
     body = lark.rule(" | ".join(forms), kind="body")
     return lark.finish(_with_thinking(lark, body, work, tokenizer))
-
-
-def parser_name(tokenizer: Any) -> str | None:
-    """Which of mlx-lm's tool parsers reads this model's calls."""
-    parser = tokenizer.tool_parser
-    return parser.__module__.rpartition(".")[2] if parser is not None else None
 
 
 def _calls(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:

@@ -13,6 +13,7 @@ from mlx_lm.generate import TextStateMachine, make_text_state_machine
 
 from engine import wire
 from engine.core.answer import Piece
+from engine.model.naked_calls import NakedCalls
 from engine.model.tool_calls import ToolCallReader
 
 _REASONING = "reasoning"
@@ -34,37 +35,49 @@ class TextFactory:
         start = _NORMAL
         if work.starts_in_reasoning and self._tokenizer.has_thinking:
             start = _REASONING
-        elif has_tools and self._tokenizer.response_initial_state:
+        elif self._tokenizer.response_initial_state:
             start = self._tokenizer.response_initial_state
         return ModelTextStream(
             detokenizer=self._tokenizer.detokenizer,
             state=machine.make_state(start),
-            tool_calls=ToolCallReader(
-                self._tokenizer, request_id=work.request_id, tools=work.tools
-            ),
+            tool_calls=ToolCallReader(self._tokenizer, work),
+            naked=NakedCalls(work) if self._may_be_naked(work) else None,
         )
+
+    def _may_be_naked(self, work: wire.Work) -> bool:
+        """Tools were offered, and an answer of JSON was not asked for."""
+        is_text = work.grammar is None or work.tool_choice.is_required
+        return bool(work.tools) and is_text
 
 
 def _without_tools(tokenizer: Any) -> TextStateMachine:
     """Nobody offered a tool: what looks like a call is text."""
-    if not tokenizer.has_thinking:
-        return TextStateMachine()
-    return TextStateMachine(
-        {
-            _NORMAL: [(tokenizer.think_start, _REASONING)],
-            _REASONING: [(tokenizer.think_end, _NORMAL)],
-        }
-    )
+    edges: dict[str, list[tuple[str, str]]] = {_NORMAL: [], _REASONING: []}
+    if tokenizer.has_thinking:
+        edges[_NORMAL].append((tokenizer.think_start, _REASONING))
+        edges[_REASONING].append((tokenizer.think_end, _NORMAL))
+    edges[_NORMAL] += [(marker, _NORMAL) for marker in tokenizer.structural_markers]
+    for state, transitions in tokenizer.response_transitions.items():
+        to_text = [(marker, to) for marker, to in transitions if to != _TOOL]
+        edges.setdefault(state, []).extend(to_text)
+    return TextStateMachine({state: each for state, each in edges.items() if each})
 
 
 class ModelTextStream:
     """A TextStream (core/answer.py) over mlx-lm's detokenizer and text state machine."""
 
-    def __init__(self, *, detokenizer: Any, state: Any, tool_calls: ToolCallReader):
+    def __init__(
+        self,
+        *,
+        detokenizer: Any,
+        state: Any,
+        tool_calls: ToolCallReader,
+        naked: NakedCalls | None,
+    ):
         self._detokenizer = detokenizer
         self._state = state
         self._tool_calls = tool_calls
-        self._call_text: str | None = None
+        self._naked = naked
         # Models put line breaks around their markers; they belong to neither side.
         self._drops_space = state[0] == _REASONING
 
@@ -76,6 +89,10 @@ class ModelTextStream:
     def has_tool_calls(self) -> bool:
         return self._tool_calls.num_calls > 0
 
+    @property
+    def has_finished_call(self) -> bool:
+        return self._tool_calls.num_finished > 0
+
     def add(self, token_id: int) -> list[Piece]:
         self._detokenizer.add_token(token_id)
         return self._read(self._detokenizer.last_segment)
@@ -86,8 +103,10 @@ class ModelTextStream:
         pieces = self._read(self._detokenizer.last_segment)
         self._state, rest, name = TextStateMachine.flush(self._state)
         pieces += self._take(name, rest)
-        if self._call_text is not None:
-            pieces += self._close_call(is_complete=False)
+        if self._tool_calls.is_open:
+            pieces += self._tool_calls.close(is_complete=False)
+        if self._naked is not None and (held := self._naked.release()):
+            pieces.append(Piece(channel=wire.Channel.CONTENT, text=held))
         return pieces
 
     def _read(self, text: str) -> list[Piece]:
@@ -103,23 +122,29 @@ class ModelTextStream:
 
     def _take(self, name: str | None, text: str) -> list[Piece]:
         if name == _TOOL:
-            self._call_text = (self._call_text or "") + text
-            return []
+            return self._tool_calls.feed(text)
         if self._drops_space:
             text = text.lstrip()
         if not text:
             return []
         self._drops_space = False
-        return [Piece(channel=_channel(name), text=text)]
+        if self._naked is None or name == _REASONING:
+            return [Piece(channel=_channel(name), text=text)]
+        return self._take_maybe_naked(self._naked, text)
+
+    def _take_maybe_naked(self, naked: NakedCalls, text: str) -> list[Piece]:
+        """Text that may be a call without its markers, until it is clear."""
+        call, said = naked.sort(text)
+        if call:
+            return self._tool_calls.feed_naked(call, naked.header)
+        if not naked.is_undecided:
+            self._naked = None
+        return [Piece(channel=wire.Channel.CONTENT, text=said)] if said else []
 
     def _leave(self, name: str | None) -> list[Piece]:
         """A marker was read: the text before it is complete."""
         self._drops_space = True
-        return self._close_call(is_complete=True) if name == _TOOL else []
-
-    def _close_call(self, *, is_complete: bool) -> list[Piece]:
-        text, self._call_text = self._call_text or "", None
-        return self._tool_calls.read(text, is_complete=is_complete)
+        return self._tool_calls.close(is_complete=True) if name == _TOOL else []
 
 
 def _channel(state_name: str | None) -> wire.Channel:

@@ -1,17 +1,24 @@
-"""The text of a tool call into its name and arguments, by mlx-lm's parser for the model's dialect.
+"""The text of tool calls into names and arguments, in the model's own dialect.
 
-A call that does not parse is no call: it comes out as the text that it is.
+Arguments that the model writes as a JSON object come out as they come in, byte for byte. All other
+calls are read when they are complete, by mlx-lm's parser. A call that does not parse is no call: it
+comes out as the text that it is.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
 from typing import Any
 
+import regex
+
 from engine import wire
 from engine.core.answer import Piece
+from engine.model.call_headers import JsonSpan, header_of, name_in
+from engine.model.tool_parsers import parser_name
 
 # The parsers are other people's code on a model's output: they raise what comes.
 _PARSER_ERRORS = (
@@ -22,37 +29,129 @@ _PARSER_ERRORS = (
     SyntaxError,
     RecursionError,
 )
+# What may follow the last call of a section
+_CLOSING = regex.compile(r"(?:[\s\]}]|<\|tool_call_end\|>)*")
 
 logger = logging.getLogger(__name__)
 
 
-class ToolCallReader:
-    def __init__(self, tokenizer: Any, *, request_id: str, tools: tuple[dict[str, Any], ...]):
-        self._tokenizer = tokenizer
-        self._request_id = request_id
-        self._tools = list(tools)
-        self.num_calls = 0
+@dataclasses.dataclass(slots=True, kw_only=True)
+class _Section:
+    """Text between two markers, or bare calls:   [ read ...... | to read ]
+    ^ position
+    """
 
-    def read(self, text: str, *, is_complete: bool) -> list[Piece]:
-        """The calls in the text between two markers; `is_complete`: the end marker was there."""
+    header: regex.Pattern[str] | None
+    is_naked: bool = False
+    text: str = ""
+    position: int = 0
+    span: JsonSpan | None = None  # of the arguments that are coming
+    has_streamed: bool = False
+
+
+class ToolCallReader:
+    def __init__(self, tokenizer: Any, work: wire.Work):
+        self._tokenizer = tokenizer
+        self._request_id = work.request_id
+        self._tools = list(work.tools)
+        self._max_calls = None if work.tool_choice.is_parallel else 1
+        self._header = header_of(parser_name(tokenizer))
+        self._section: _Section | None = None
+        self.num_calls = 0
+        self.num_finished = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._section is not None
+
+    def feed(self, text: str) -> list[Piece]:
+        """More text after a start marker."""
+        self._section = self._section or _Section(header=self._header)
+        return self._read(self._section, text)
+
+    def feed_naked(self, text: str, header: regex.Pattern[str]) -> list[Piece]:
+        """More text of calls without markers, which begin like `header`."""
+        self._section = self._section or _Section(header=header, is_naked=True)
+        return self._read(self._section, text)
+
+    def close(self, *, is_complete: bool) -> list[Piece]:
+        """The section ends; `is_complete`: the end marker was there."""
+        section, self._section = self._section, None
+        if section is None:
+            return []
+        if not section.has_streamed:
+            return self._parse(section.text, is_complete=is_complete)
+        is_proper = section.span is None and _CLOSING.fullmatch(section.text, section.position)
+        if is_proper:
+            return []
+        self._warn("its end is missing")
+        # Words after a call that had no markers are words; else they are a part of the markup.
+        rest = section.text[section.position :].lstrip("}] \n") if section.is_naked else ""
+        return [Piece(channel=wire.Channel.CONTENT, text=rest)] if rest else []
+
+    def _read(self, section: _Section, text: str) -> list[Piece]:
+        section.text += text
+        pieces = []
+        while (piece := self._next_piece(section)) is not None:
+            pieces.append(piece)
+        return pieces
+
+    def _next_piece(self, section: _Section) -> Piece | None:
+        """Arguments that have come, or the beginning of a call."""
+        if section.span is not None:
+            return self._arguments(section, section.span)
+        if section.header is None or not self._may_call:
+            return None
+        match = section.header.match(section.text, section.position)
+        if match is None:
+            return None
+        section.position, section.span, section.has_streamed = match.end(), JsonSpan(), True
+        self.num_calls += 1
+        return self._piece("", name=name_in(match))
+
+    def _arguments(self, section: _Section, span: JsonSpan) -> Piece | None:
+        rest = section.text[section.position :]
+        if not rest:
+            return None
+        taken = span.take(rest)
+        section.position += taken
+        if span.is_complete:
+            section.span = None
+            self.num_finished += 1
+        return self._piece(rest[:taken])
+
+    @property
+    def _may_call(self) -> bool:
+        return self._max_calls is None or self.num_calls < self._max_calls
+
+    def _parse(self, text: str, *, is_complete: bool) -> list[Piece]:
         try:
             parsed = self._tokenizer.tool_parser(text, self._tools)
             calls = [_name_and_arguments(one) for one in _as_list(parsed)]
         except _PARSER_ERRORS as error:
-            logger.warning(
-                "tool call not understood",
-                extra={"request_id": self._request_id, "error": type(error).__name__},
-            )
+            self._warn(type(error).__name__)
             return [self._as_text(text, is_complete=is_complete)]
-        return [self._piece(name, arguments) for name, arguments in calls]
+        pieces = []
+        for name, arguments in calls:
+            if self._may_call:
+                self.num_calls += 1
+                self.num_finished += 1
+                pieces.append(self._piece(arguments, name=name))
+        return pieces
+
+    def _warn(self, reason: str) -> None:
+        logger.warning(
+            "tool call not understood", extra={"request_id": self._request_id, "error": reason}
+        )
 
     def _as_text(self, text: str, *, is_complete: bool) -> Piece:
         end = self._tokenizer.tool_call_end if is_complete else ""
         whole = self._tokenizer.tool_call_start + text + end
         return Piece(channel=wire.Channel.CONTENT, text=whole)
 
-    def _piece(self, name: str, arguments: str) -> Piece:
-        index, self.num_calls = self.num_calls, self.num_calls + 1
+    def _piece(self, arguments: str, *, name: str | None = None) -> Piece:
+        """Of the call that was begun last."""
+        index = self.num_calls - 1
         # Not random: a resumed answer must give the same call the same id.
         digest = hashlib.sha256(f"{self._request_id}:{index}".encode()).hexdigest()
         call = wire.ToolCallPart(index=index, call_id=f"call_{digest[:24]}", name=name)

@@ -17,6 +17,7 @@ class Letters:
     def __init__(self) -> None:
         self.channel = wire.Channel.CONTENT
         self.has_tool_calls = False
+        self.has_finished_call = False
         self._held = ""
 
     def add(self, token_id: int) -> list[Piece]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from engine import wire
@@ -60,18 +58,90 @@ def test_thinking_may_be_open_from_the_start() -> None:
     assert join(pieces, wire.Channel.REASONING) == "hm" and join(pieces) == "Hello"
 
 
-def test_a_tool_call_has_index_id_name_and_arguments() -> None:
+def calls_in(pieces: list[Piece]) -> list[tuple[str, str]]:
+    """(name, arguments) of each call; every fragment has its index and id, the first the name."""
+    calls: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        if piece.tool_call is not None:
+            calls.setdefault(piece.tool_call.index, []).append(piece)
+    assert list(calls) == list(range(len(calls)))
+    found = []
+    for fragments in calls.values():
+        parts = [one.tool_call for one in fragments if one.tool_call is not None]
+        assert len({part.call_id for part in parts}) == 1
+        assert all(part.name is None for part in parts[1:])
+        found.append((str(parts[0].name), "".join(one.text for one in fragments)))
+    return found
+
+
+def test_tool_calls_have_index_id_name_and_arguments() -> None:
     one, pieces = read(f"I look.{CALL}\n{CALL}", tools=TOOLS)
     assert join(pieces) == "I look." and one.has_tool_calls
-    calls = [piece for piece in pieces if piece.tool_call]
-    assert [piece.tool_call.index for piece in calls] == [0, 1]
-    assert {piece.tool_call.name for piece in calls} == {"weather"}
-    assert len({piece.tool_call.call_id for piece in calls}) == 2
-    assert json.loads(calls[0].text) == {"city": "Köln"}
+    assert calls_in(pieces) == [("weather", '{"city": "Köln"}')] * 2
+
+
+def test_arguments_come_as_they_are_written_byte_for_byte() -> None:
+    arguments = '{ "b":1.50,"a" : "\\u00e9 } \\" {",\n "n": [{}, []]}'
+    body = f'{{"name": "weather", "arguments": {arguments}}}'
+    one = stream(tools=TOOLS)
+    shown = [one.add(token_id) for token_id in encode(f"<tool_call>\n{body}\n</tool_call>")]
+    pieces = [piece for each in shown for piece in each] + one.finish()
+
+    assert calls_in(pieces) == [("weather", arguments)] and join(pieces) == ""
+    assert sum(bool(each) for each in shown) > 5  # not only at the end
+
+
+def test_a_call_that_is_cut_short_keeps_what_it_has() -> None:
+    pieces = read('<tool_call>{"name": "weather", "arguments": {"city": "Kö', tools=TOOLS)[1]
+    assert calls_in(pieces) == [("weather", '{"city": "Kö')] and join(pieces) == ""
+
+
+@pytest.mark.parametrize("start", ["", "\n", "<think>\nhm</think>\n\n"])
+def test_a_call_without_its_markers_is_a_call(start: str) -> None:
+    pieces = read(f'{start}{{"name": "weather", "arguments": {{"a": 1}}}}', tools=TOOLS)[1]
+    assert calls_in(pieces) == [("weather", '{"a": 1}')] and join(pieces) == ""
+
+
+def test_words_after_a_call_without_markers_are_words() -> None:
+    pieces = read('{"name": "weather", "arguments": {}} Done.', tools=TOOLS)[1]
+    assert calls_in(pieces) == [("weather", "{}")] and join(pieces) == "Done."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "nobody", "arguments": {}}',
+        '{"name": "weather", "arguments": 3}',
+        '{"name": "weather", "argu',
+        '{"city": "Köln"} and more',
+        'Say {"name": "weather", "arguments": {}}',
+        "[1, 2]",
+    ],
+)
+def test_json_that_is_no_call_of_an_offered_tool_is_text(text: str) -> None:
+    one, pieces = read(text, tools=TOOLS)
+    assert join(pieces) == text and not one.has_tool_calls
+
+
+def test_one_call_is_enough_where_only_one_may_be_made() -> None:
+    work = make_work(
+        "r", tools=TOOLS, max_tokens=500, tool_choice=wire.ToolChoice(is_parallel=False)
+    )
+    answer = Answer(
+        work, TextFactory(loaded("tiny-qwen3").tokenizer).stream(work), end_token_ids={2}
+    )
+    deltas = []
+    for token_id in encode(f"{CALL}\n{CALL}"):
+        if answer.ending is None:
+            deltas += answer.add(token_id)
+
+    assert answer.ending is not None and answer.ending.reason is wire.FinishReason.TOOL_CALLS
+    parts = [one.tool_call for one in deltas if isinstance(one, wire.Delta) and one.tool_call]
+    assert {part.index for part in parts} == {0}
 
 
 def test_a_call_id_is_the_same_after_a_crash() -> None:
-    first, second = (read(CALL, tools=TOOLS)[1][-1].tool_call for _ in range(2))
+    first, second = (read(CALL, tools=TOOLS)[1][0].tool_call for _ in range(2))
     assert first is not None and first == second
 
 

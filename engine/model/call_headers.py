@@ -1,0 +1,80 @@
+"""Where the arguments of a tool call begin, and where their JSON ends: for calls that stream.
+
+Only for dialects that write arguments as a JSON object. It does not know pieces or channels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import regex
+
+# The arguments' object must look like one: what follows this is shown at once.
+_OBJECT = r"(?=\{\s*[\"}])"
+_ANY_NAME = r'(?:[^"\\]|\\.)+'
+# A name and arguments; before them what may stand between two calls.
+_JSON_HEADER = (
+    rf'[\s,\[\]}}]*\{{\s*"name"\s*:\s*"(?P<json_name>{_ANY_NAME})"\s*,'
+    r'\s*"(?:arguments|parameters)"\s*:\s*' + _OBJECT
+)
+_HEADERS = {
+    "json_tools": _JSON_HEADER,
+    "longcat": _JSON_HEADER,
+    "mistral": rf"(?:{_JSON_HEADER}|(?:\[TOOL_CALLS\]|\s)*(?P<name>[\w-]+)\s*\[ARGS\]\s*{_OBJECT})",
+    "kimi_k2": (
+        r"(?:\s|<\|tool_call_end\|>)*<\|tool_call_begin\|>\s*(?:functions\.)?(?P<name>[^<:]+):\d+"
+        rf"\s*<\|tool_call_argument_begin\|>\s*{_OBJECT}"
+    ),
+}
+
+
+def header_of(parser_name: str | None) -> regex.Pattern[str] | None:
+    """None for dialects whose arguments are no JSON object."""
+    pattern = _HEADERS.get(parser_name or "")
+    return regex.compile(pattern) if pattern is not None else None
+
+
+def named_header(names: Iterable[str]) -> regex.Pattern[str]:
+    """A bare {"name": ..., "arguments": {...}} of one of these tools."""
+    each = "|".join(regex.escape(json.dumps(name, ensure_ascii=False)[1:-1]) for name in names)
+    return regex.compile(_JSON_HEADER.replace(_ANY_NAME, f"(?:{each})"))
+
+
+def name_in(match: regex.Match[str]) -> str:
+    groups = match.groupdict()
+    if groups.get("json_name") is None:
+        return str(groups["name"])
+    return str(json.loads(f'"{groups["json_name"]}"', strict=False))
+
+
+class JsonSpan:
+    """Finds the end of a JSON object in text that comes in pieces. It does not validate."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._is_in_text = False
+        self._is_escaped = False
+        self.is_complete = False
+
+    def take(self, text: str) -> int:
+        """How much of `text` belongs to the object."""
+        for number, character in enumerate(text):
+            self._read(character)
+            if self.is_complete:
+                return number + 1
+        return len(text)
+
+    def _read(self, character: str) -> None:
+        if self._is_escaped:
+            self._is_escaped = False
+        elif self._is_in_text:
+            self._is_escaped = character == "\\"
+            self._is_in_text = character != '"'
+        elif character == '"':
+            self._is_in_text = True
+        elif character in "{[":
+            self._depth += 1
+        elif character in "}]":
+            self._depth -= 1
+            self.is_complete = self._depth == 0
