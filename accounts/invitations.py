@@ -33,6 +33,13 @@ def groups_managed_by(user: User) -> QuerySet[Group]:
     return Group.objects.all() if user.is_superuser else user.manages.all()
 
 
+def people_seen_by(user: User) -> QuerySet[User]:
+    """An administrator sees everybody, a manager the people of their groups."""
+    if user.is_superuser:
+        return User.objects.all()
+    return User.objects.filter(groups__in=groups_managed_by(user)).distinct()
+
+
 def may_invite(user: User) -> bool:
     return user.is_superuser or user.manages.exists()
 

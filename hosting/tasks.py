@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import uuid
 
 from celery import shared_task
-from django.utils import timezone
 
-from accounts.ledger import roll_up_usage as roll_up_hour
+from accounts.rollups import roll_up_what_is_new
 from hosting.actions.model_fetch import fetch_weights
 from hosting.actions.retention import delete_old_generations
 from hosting.actions.turns import start_title
@@ -26,10 +24,7 @@ def fetch_model(model_id: int) -> None:
 
 @shared_task
 def roll_up_usage() -> None:
-    """The running hour, and the last one whose end may have been missed."""
-    now = timezone.now()
-    for hour in (now - datetime.timedelta(hours=1), now):
-        roll_up_hour(hour)
+    roll_up_what_is_new()
 
 
 @shared_task

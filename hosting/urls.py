@@ -8,5 +8,6 @@ urlpatterns = [
     path("v1/", include("hosting.api.urls")),
     path("", include("hosting.health")),
     path("", include("accounts.urls")),
+    path("", include("hosting.usage.urls")),
     path("", include("hosting.chat.urls")),
 ]

@@ -10,7 +10,7 @@ from accounts.models.invitation import Invitation
 from accounts.models.people import LowercaseEmailField, User, UserManager
 from accounts.models.quota import Quota, Spending
 from accounts.models.sign_in import SetupToken, SignInAttempt
-from accounts.models.usage import HourlyUsage, TokenCounts, UsageRecord
+from accounts.models.usage import DailyUsage, HourlyUsage, TokenCounts, UsageRecord
 
 __all__ = [
     "ApiKey",
@@ -18,6 +18,7 @@ __all__ = [
     "AppendOnly",
     "AuditHead",
     "AuditRecord",
+    "DailyUsage",
     "HourlyUsage",
     "Invitation",
     "LowercaseEmailField",

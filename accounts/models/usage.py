@@ -66,20 +66,47 @@ class UsageRecord(TokenCounts):
         return f"{self.model_name} {self.generation_id}"
 
 
-class HourlyUsage(TokenCounts):
-    """The ledger summed by hour, person, key and model.
+# The upper bounds, in seconds, of the columns that count times to the first token
+TTFT_BOUNDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+TTFT_COLUMNS = tuple(f"ttft_{number}" for number in range(len(TTFT_BOUNDS) + 1))
+
+
+class UsageSums(TokenCounts):
+    """The ledger summed by person, key and model. It stays when the person is deleted.
 
     `payer` names person and key by their ids ("7:12", "7:-" for the chat page). Unlike the foreign
-    keys it is never null, so it carries the uniqueness, and it stays when the person is deleted.
+    keys it is never null, so it carries the uniqueness. The columns `ttft_0`, `ttft_1` ... count
+    first tokens by how long they took, since percentiles cannot be summed.
     """
 
-    hour = models.DateTimeField()
     payer = models.CharField(max_length=48, editable=False)
-    user = models.ForeignKey(User, models.SET_NULL, null=True, verbose_name="person")
-    api_key = models.ForeignKey(ApiKey, models.SET_NULL, null=True, verbose_name="API key")
+    user = models.ForeignKey(
+        User, models.SET_NULL, null=True, related_name="+", verbose_name="person"
+    )
+    api_key = models.ForeignKey(
+        ApiKey, models.SET_NULL, null=True, related_name="+", verbose_name="API key"
+    )
     model_name = models.CharField("model", max_length=200)
     requests = models.BigIntegerField(default=0)
     errors = models.BigIntegerField(default=0)
+    ttft_0 = models.BigIntegerField(default=0)
+    ttft_1 = models.BigIntegerField(default=0)
+    ttft_2 = models.BigIntegerField(default=0)
+    ttft_3 = models.BigIntegerField(default=0)
+    ttft_4 = models.BigIntegerField(default=0)
+    ttft_5 = models.BigIntegerField(default=0)
+    ttft_6 = models.BigIntegerField(default=0)
+    ttft_7 = models.BigIntegerField(default=0)
+    ttft_8 = models.BigIntegerField(default=0)
+    ttft_9 = models.BigIntegerField(default=0)
+    ttft_10 = models.BigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class HourlyUsage(UsageSums):
+    hour = models.DateTimeField()
 
     class Meta:
         ordering = ["-hour", "-id"]
@@ -94,3 +121,21 @@ class HourlyUsage(TokenCounts):
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H:00} {self.payer} {self.model_name}"
+
+
+class DailyUsage(UsageSums):
+    """The hours summed by day, in UTC."""
+
+    day = models.DateField()
+
+    class Meta:
+        ordering = ["-day", "-id"]
+        verbose_name = "daily usage"
+        verbose_name_plural = "daily usage"
+        constraints = [
+            models.UniqueConstraint(fields=["day", "payer", "model_name"], name="daily_usage_once")
+        ]
+        indexes = [models.Index(fields=["user", "-day"], name="daily_usage_of_person")]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.payer} {self.model_name}"

@@ -22,9 +22,9 @@ from accounts.invitations import (
     accept,
     check_invitation,
     create_service_account,
-    groups_managed_by,
     invite,
     may_invite,
+    people_seen_by,
     withdraw,
 )
 from accounts.models import Invitation, User
@@ -47,7 +47,7 @@ def people(request: HttpRequest) -> HttpResponse:
 def _context(user: User, form: InvitationForm) -> dict[str, Any]:
     return {
         "form": form,
-        "people": _people_seen_by(user).prefetch_related("groups", "manages").order_by("email"),
+        "people": people_seen_by(user).prefetch_related("groups", "manages").order_by("email"),
         "invitations": _invitations_seen_by(user).select_related("group", "invited_by"),
         "service_form": ServiceAccountForm() if user.is_superuser else None,
     }
@@ -97,12 +97,6 @@ def accept_invitation(request: HttpRequest, token: str) -> HttpResponse:
     except InvitationRefused:
         return render(request, "accounts/invitation_refused.html", status=404)
     return render(request, "accounts/accept.html", {"form": form, "invitation": invitation})
-
-
-def _people_seen_by(user: User) -> QuerySet[User]:
-    if user.is_superuser:
-        return User.objects.all()
-    return User.objects.filter(groups__in=groups_managed_by(user)).distinct()
 
 
 def _invitations_seen_by(user: User) -> QuerySet[Invitation]:

@@ -11,8 +11,9 @@ import pytest
 from django.db import connection, transaction
 
 from accounts.keys import create_api_key
-from accounts.ledger import record_usage, roll_up_usage
+from accounts.ledger import record_usage
 from accounts.models import HourlyUsage, Spending, UsageRecord, User
+from accounts.rollups import roll_up_usage
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from accounts.models import HourlyUsage, UsageRecord, User
+from accounts.models import DailyUsage, HourlyUsage, UsageRecord, User
 from hosting.celery import app
 from hosting.models import Conversation, Generation, Message
 from hosting.tasks import apply_retention, roll_up_usage
@@ -36,7 +36,7 @@ def test_old_generations_go_and_conversations_stay(person: User, settings: Any) 
     assert UsageRecord.objects.count() == 1
 
 
-def test_the_running_hour_and_the_last_are_rolled_up(person: User) -> None:
+def test_every_hour_up_to_now_is_rolled_up_and_its_day(person: User) -> None:
     now = timezone.now()
     for hours_ago in (0, 1, 2):
         row = generation(person, days_ago=0)
@@ -45,7 +45,8 @@ def test_the_running_hour_and_the_last_are_rolled_up(person: User) -> None:
             created_at=now - datetime.timedelta(hours=hours_ago),
         )  # fmt: skip
     roll_up_usage()
-    assert [row.prompt_tokens for row in HourlyUsage.objects.all()] == [5, 5]
+    assert [row.prompt_tokens for row in HourlyUsage.objects.all()] == [5, 5, 5]
+    assert sum(row.prompt_tokens for row in DailyUsage.objects.all()) == 15
 
 
 @pytest.mark.parametrize("entry", ["roll up usage", "retention"])

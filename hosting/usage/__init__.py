@@ -1,0 +1,1 @@
+"""The usage pages: what was used, and how much of each limit is left."""

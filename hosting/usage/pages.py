@@ -1,0 +1,128 @@
+"""My usage with my limits, and the team's usage for managers and administrators."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from accounts.audit import record_of
+from accounts.figures import Sums, by, total
+from accounts.invitations import groups_managed_by, may_invite, people_seen_by
+from accounts.models import ApiKey, User
+from hosting.usage.choices import WINDOWS, Asked, ask_own, ask_team
+from hosting.usage.limits import limit_lines
+from hosting.usage.plots import Split, history
+
+_CSV_COLUMNS = (
+    *("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens"),
+    *("reasoning_tokens", "ttft_p50", "ttft_p95"),
+)
+_CHAT = "Chat page"
+
+
+@login_required
+@require_GET
+@never_cache
+def my_usage(request: HttpRequest) -> HttpResponse:
+    asked = ask_own(request.user, request.GET)
+    models = by(asked.choice, "model_name")
+    split = Split(column="model_name", largest=[row.label for row in models], names={})
+    context = _context(request, asked, split) | {
+        "tables": [("Models", models), ("Keys", _named_keys(by(asked.choice, "api_key_id")))],
+        "keys": ApiKey.objects.filter(user=request.user),
+        "limits": limit_lines(request.user),
+    }
+    return render(request, "usage/mine.html", context)
+
+
+@login_required
+@require_GET
+@never_cache
+def team_usage(request: HttpRequest) -> HttpResponse:
+    asked = _ask_team(request)
+    people = by(asked.choice, "user_id")
+    names = _names_of_people(people)
+    split = Split(column="user_id", largest=[row.label for row in people], names=names)
+    context = _context(request, asked, split) | {
+        "tables": [
+            ("People", _renamed(people, names)),
+            ("Models", by(asked.choice, "model_name")),
+            ("Keys", _named_keys(by(asked.choice, "api_key_id"))),
+        ],
+        "people": people_seen_by(request.user).order_by("name", "email"),
+        "groups": groups_managed_by(request.user).order_by("name"),
+    }
+    return render(request, "usage/team.html", context)
+
+
+@login_required
+@require_GET
+def my_csv(request: HttpRequest) -> HttpResponse:
+    return _csv(by(ask_own(request.user, request.GET).choice, "model_name"), "model")
+
+
+@login_required
+@require_GET
+def team_csv(request: HttpRequest) -> HttpResponse:
+    asked = _ask_team(request)
+    record_of(request, "usage.export", target=asked.person or asked.group or "everybody")
+    people = by(asked.choice, "user_id")
+    return _csv(_renamed(people, _names_of_people(people)), "person")
+
+
+def _ask_team(request: HttpRequest) -> Asked:
+    if not may_invite(request.user):
+        raise PermissionDenied
+    return ask_team(request.user, request.GET)
+
+
+def _context(request: HttpRequest, asked: Asked, split: Split) -> dict[str, Any]:
+    return {
+        "asked": asked,
+        "windows": [(name, label) for name, (label, _) in WINDOWS.items()],
+        "total": total(asked.choice),
+        "models": [row.label for row in by(asked.choice, "model_name")],
+        "history": history(asked.choice, split, asked.window),
+        "query": request.GET.urlencode(),
+        "may_see_team": may_invite(request.user),
+    }
+
+
+def _names_of_people(rows: Sequence[Sums]) -> dict[str, str]:
+    ids = [row.label for row in rows if row.label]
+    found = {str(user.pk): str(user) for user in User.objects.filter(pk__in=ids)}
+    return found | {"": "Deleted people"}
+
+
+def _named_keys(rows: Sequence[Sums]) -> list[Sums]:
+    ids = [row.label for row in rows if row.label]
+    keys = ApiKey.objects.filter(pk__in=ids)
+    return _renamed(rows, {str(key.pk): str(key) for key in keys} | {"": _CHAT})
+
+
+def _renamed(rows: Sequence[Sums], names: dict[str, str]) -> list[Sums]:
+    return [dataclasses.replace(row, label=names.get(row.label, row.label)) for row in rows]
+
+
+def _csv(rows: Sequence[Sums], what: str) -> HttpResponse:
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = 'attachment; filename="usage.csv"'
+    writer = csv.writer(response)
+    writer.writerow([what, *_CSV_COLUMNS])
+    for row in rows:
+        writer.writerow([_harmless(row.label), *(getattr(row, name) for name in _CSV_COLUMNS)])
+    return response
+
+
+def _harmless(text: str) -> str:
+    """A name that a spreadsheet would take for a formula stays a name."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

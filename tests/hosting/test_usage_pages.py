@@ -1,0 +1,91 @@
+"""My usage and my limits, and the team's, for who may see it."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.utils import timezone
+
+from accounts.keys import create_api_key
+from accounts.models import AuditRecord, Quota, Spending, UsageRecord, User
+from accounts.rollups import roll_up_what_is_new
+
+
+@pytest.fixture
+def used(person: User, stranger: User) -> None:
+    key, _ = create_api_key(user=person, name="=cron")
+    for user, tokens in ((person, 1234), (stranger, 777)):
+        UsageRecord.objects.create(
+            generation_id=uuid.uuid4(),
+            user=user,
+            api_key=key if user == person else None,
+            model_name="demo",
+            prompt_tokens=tokens,
+            end="stop",
+        )
+    roll_up_what_is_new()
+
+
+def of(user: User) -> Client:
+    browser = Client()
+    browser.force_login(user)
+    return browser
+
+
+def test_my_page_tells_my_use_and_nobody_elses(page: Client, used: None) -> None:
+    text = page.get("/usage/").content.decode()
+    assert "1234" in text and "777" not in text
+    assert "=cron" in text
+
+
+@pytest.mark.parametrize("window", ["day", "week", "quarter", "year", "nonsense"])
+def test_every_window_opens(page: Client, used: None, window: str) -> None:
+    response = page.get("/usage/", {"window": window, "model": "demo", "key": "x"})
+    assert response.context["total"].requests == 1
+
+
+def test_my_limits_say_what_is_left_and_who_set_them(page: Client, person: User) -> None:
+    group = Group.objects.create(name="research")
+    person.groups.add(group)
+    Quota.objects.create(group=group, tokens_per_day=1000, allowed_models=["demo"])
+    Spending.objects.create(subject=f"user:{person.pk}", day=timezone.now().date(), tokens=400)
+    lines = {line.label: line for line in page.get("/usage/").context["limits"]}
+    assert (lines["Tokens a day"].left, lines["Tokens a day"].source) == (600, "group research")
+    assert lines["Models"].value == "demo"
+    assert (lines["Requests at once"].left, lines["Requests at once"].source) == (8, "default")
+
+
+def test_members_do_not_see_the_teams_usage(page: Client) -> None:
+    assert page.get("/usage/team/").status_code == 403
+    assert page.get("/usage/team/csv").status_code == 403
+
+
+def test_a_manager_sees_their_groups_only(person: User, stranger: User, used: None) -> None:
+    group = Group.objects.create(name="research")
+    stranger.groups.add(group)
+    person.manages.add(group)
+    browser = of(person)
+    assert browser.get("/usage/team/").context["total"].prompt_tokens == 777
+    asked = browser.get("/usage/team/", {"person": person.pk})
+    assert asked.context["asked"].person is None
+
+
+def test_an_administrator_sees_everybody_and_filters(person: User, used: None) -> None:
+    root = User.objects.create_superuser("root@example.org")
+    browser = of(root)
+    assert browser.get("/usage/team/").context["total"].requests == 2
+    only = browser.get("/usage/team/", {"person": person.pk}).context["total"]
+    assert only.prompt_tokens == 1234
+    csv = browser.get("/usage/team/csv").content.decode().splitlines()
+    assert csv[0].startswith("person,requests,errors,prompt_tokens")
+    assert csv[1].startswith("Ada,1,0,1234")
+    assert AuditRecord.objects.filter(action="usage.export").exists()
+
+
+def test_a_spreadsheet_takes_no_name_for_a_formula(page: Client, used: None) -> None:
+    UsageRecord.objects.update(model_name="=1+1")
+    roll_up_what_is_new()
+    assert "'=1+1" in page.get("/usage/csv").content.decode()
