@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
+from accounts.limits import allowance_of
 from accounts.models import User
 from hosting.actions.conversations import branch_to, get_conversation, get_servable_model
 from hosting.actions.generations import Order, SamplingChoice, start_generation
@@ -50,7 +51,7 @@ def send_message(user: User, new: NewTurn) -> Turn:
     with transaction.atomic():
         conversation = _conversation_for(user, new)
         parent = _parent_in(conversation, new.parent)
-        model = get_servable_model(new.model or _still_servable(conversation.model_name))
+        model = _model_for(conversation, new.model)
         user_message = Message.objects.create(
             conversation=conversation, parent=parent, role=Message.Role.USER, content=new.content
         )
@@ -63,7 +64,7 @@ def regenerate(answer: Message, *, model_name: str, options: TurnOptions, client
     if answer.role != Message.Role.ASSISTANT or answer.parent is None:
         raise Refusal("invalid_value", "Only answers can be regenerated.", field="message")
     conversation = answer.conversation
-    model = get_servable_model(model_name or _still_servable(conversation.model_name))
+    model = _model_for(conversation, model_name)
     with transaction.atomic():
         return _start_answer(answer.parent, model=model, options=options, client=client)
 
@@ -122,9 +123,14 @@ def _parent_in(conversation: Conversation, parent_id: uuid.UUID | None) -> Messa
     return parent
 
 
-def _still_servable(name: str) -> str:
-    """A conversation whose model is gone goes on with the default one."""
-    return name if HostedModel.objects.servable().filter(name=name).exists() else ""
+def _model_for(conversation: Conversation, name: str) -> HostedModel:
+    """The one named; else the conversation's, if it is there; else the first that may be used."""
+    if name:
+        return get_servable_model(name)
+    limits = allowance_of(conversation.owner).effective
+    usable = [model for model in HostedModel.objects.servable() if limits.may_use(model.name)]
+    same = [model for model in usable if model.name == conversation.model_name]
+    return next(iter([*same, *usable]), None) or get_servable_model("")
 
 
 def _start_answer(

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from accounts.limits import allowance_of
 from hosting.actions.conversations import get_servable_model
 from hosting.api import anthropic_models
 from hosting.api.anthropic_errors import anthropic_form
@@ -34,7 +35,8 @@ class Models(ModelView):
         responses={200: ModelList, 401: Error},
     )
     def get(self, http_request: Request) -> Response:
-        rows = HostedModel.objects.servable()
+        limits = allowance_of(http_request.user, http_request.auth).effective
+        rows = [row for row in HostedModel.objects.servable() if limits.may_use(row.name)]
         if speaks_anthropic(http_request):
             return Response(anthropic_models.model_list(rows, http_request))
         return Response({"object": "list", "data": [_model(row) for row in rows]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, JsonResponse
 
+from accounts.limits import allowance_of
 from hosting.actions.model_states import states_in_engines
 from hosting.chat import payloads
 from hosting.chat.endpoint import endpoint
@@ -12,8 +13,11 @@ from hosting.models import HostedModel
 
 def _list(request: HttpRequest) -> JsonResponse:
     in_engines = states_in_engines()
+    limits = allowance_of(request.user).effective
     models = [
-        payloads.model(row, state=_state(row, in_engines)) for row in HostedModel.objects.enabled()
+        payloads.model(row, state=_state(row, in_engines))
+        for row in HostedModel.objects.enabled()
+        if limits.may_use(row.name)
     ]
     return JsonResponse({"models": models})
 

@@ -113,3 +113,24 @@ def test_the_chat_page_says_what_is_left_and_when_there_is_more(
     assert response.status_code == 429
     message = response.json()["error"]["message"]
     assert message.startswith("You may use 100 tokens a day; 1 are left. The next period begins")
+
+
+async def test_models_are_listed_as_far_as_they_may_be_used(
+    api: KeyedClient, model: HostedModel
+) -> None:
+    key = await ApiKey.objects.aget()
+    await HostedModel.objects.acreate(name="another", path="/models/another")
+    await Quota.objects.acreate(api_key=key, allowed_models=["another"])
+    listed = await api.get("/v1/models")
+    assert [one["id"] for one in listed.json()["data"]] == ["another"]
+
+
+def test_the_chat_page_uses_a_model_that_may_be_used(
+    page: Client, person: User, model: HostedModel
+) -> None:
+    HostedModel.objects.create(name="another", path="/models/another")
+    Quota.objects.create(user=person, allowed_models=["another"])
+    models = page.get("/chat/models").json()["models"]
+    assert [one["name"] for one in models] == ["another"]
+    response = page.post("/chat/messages", {"content": "Hi"}, content_type="application/json")
+    assert response.json()["conversation"]["model"] == "another"
