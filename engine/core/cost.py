@@ -8,6 +8,8 @@ ridge regression with exponential forgetting: old machines' load fades, a prior 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _FORGETTING = 0.97
 _OUTLIER_FACTOR = 8.0  # a first use of a shape may compile for seconds: no news about speed
 _CONTEXT_UNIT = 1024.0  # keeps the three features of one magnitude
@@ -28,11 +30,22 @@ class CostModel:
         return sum(k * x for k, x in zip(self._coefficients, features, strict=True))
 
     def learn(self, *, tokens: int, context: float, seconds: float) -> None:
-        expected = self.predict(tokens, context)
+        self.learn_turn([(tokens, context)], seconds=seconds)
+
+    def learn_turn(self, slices: Sequence[tuple[int, float]], *, seconds: float) -> None:
+        """Several slices, each (tokens, context), that took `seconds` together.
+
+        Their features add up. Dealing the seconds out by what was predicted would confirm whatever
+        was predicted, however wrong.
+        """
+        parts = [_features(tokens, context) for tokens, context in slices]
+        ones, tokens, products = (sum(values) for values in zip(*parts, strict=True))
+        features = (ones, tokens, products)
+        expected = sum(k * x for k, x in zip(self._coefficients, features, strict=True))
         if self._num_learned >= 4 and seconds > _OUTLIER_FACTOR * expected:
             seconds = 2 * expected
         self._num_learned += 1
-        self._add(_features(tokens, context), seconds)
+        self._add(features, seconds)
         self._coefficients = _non_negative_solution(self._moments, self._targets)
 
     def most_tokens(self, *, seconds: float, context: float, at_most: int, at_least: int) -> int:

@@ -197,12 +197,8 @@ class Scheduler:
             return
         if self.is_decoding:
             self._ledger.book_slice(outcome.seconds, share=self.pace.decode_share)
-        expected = self.expected_seconds(outcome.step.slices)
-        for one in outcome.step.slices:
-            share = self.cost.predict(one.num_tokens, one.mean_context) / expected
-            self.cost.learn(
-                tokens=one.num_tokens, context=one.mean_context, seconds=outcome.seconds * share
-            )
+        slices = [(one.num_tokens, one.mean_context) for one in outcome.step.slices]
+        self.cost.learn_turn(slices, seconds=outcome.seconds)
 
 
 def _row_ids(sequences: Iterable[Sequence]) -> tuple[int, ...]:

@@ -55,3 +55,12 @@ def test_a_machine_that_slows_down_is_noticed() -> None:
     teach(model, a=0.005, b=0.0005, c=1e-8)
     teach(model, a=0.005, b=0.0015, c=1e-8, times=100)
     assert model.predict(500, 250) == pytest.approx(0.755, rel=0.15)
+
+
+def test_turns_of_several_short_slices_teach_what_a_long_one_costs() -> None:
+    model, chooser = CostModel(), random.Random(2)
+    for _ in range(100):
+        turn = [(chooser.choice([1, 2, 7, 59]), 30.0) for _ in range(chooser.randrange(1, 5))]
+        seconds = 0.001 + 0.0005 * sum(tokens for tokens, _ in turn)
+        model.learn_turn(turn, seconds=seconds)
+    assert model.predict(200, 30) == pytest.approx(0.1, rel=0.15)
