@@ -97,7 +97,9 @@ class _Arguments:
 
     def _value(self, schema: Schema) -> str:
         marks, after = self._tagged.text_marks, self._lark.text(self._tagged.after_value)
-        if marks is None or not _may_be_text(schema):
+        is_text = schema.get("type") == "string"
+        is_text |= _may_be_text(schema) and not self._tagged.has_json_unions
+        if marks is None or not is_text:
             whole = {**schema, **{name: self._schema[name] for name in _DEFS & self._schema.keys()}}
             return f"{self._lark.schema(whole, is_strict=self._is_strict)} {after}"
         before, after_text = marks

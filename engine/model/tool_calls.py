@@ -18,7 +18,7 @@ import regex
 from engine import wire
 from engine.core.answer import Piece
 from engine.model.call_headers import JsonSpan, header_of, name_in
-from engine.model.tool_parsers import parser_name
+from engine.model.tool_parsers import parser_name, tools_for_parsers
 
 # The parsers are other people's code on a model's output: they raise what comes.
 _PARSER_ERRORS = (
@@ -53,7 +53,7 @@ class ToolCallReader:
     def __init__(self, tokenizer: Any, work: wire.Work):
         self._tokenizer = tokenizer
         self._request_id = work.request_id
-        self._tools = list(work.tools)
+        self._tools = tools_for_parsers(work.tools)
         self._max_calls = None if work.tool_choice.is_parallel else 1
         self._header = header_of(parser_name(tokenizer))
         self._section: _Section | None = None

@@ -16,12 +16,14 @@ NUMBER = "\0"  # in a dialect's text: any number
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tagged:
     """Arguments one by one instead of as a JSON object. Text stands between `text_marks` as it is,
-    all else is JSON; without marks text is JSON too.
+    all else is JSON; without marks text is JSON too. `has_json_unions`: so is what may be text or
+    something else.
     """
 
     before_key: str
     after_key: str
     text_marks: tuple[str, str] | None = ("", "")
+    has_json_unions: bool = False
     after_value: str = ""
     between: str = ""
 
@@ -90,6 +92,7 @@ DIALECTS = {
         arguments=Tagged(
             before_key="<arg_key>",
             after_key="</arg_key>\n<arg_value>",
+            has_json_unions=True,
             after_value="</arg_value>\n",
         ),
         call_end="</tool_call>",
@@ -118,6 +121,7 @@ DIALECTS = {
         arguments=Tagged(
             before_key='<atem:parameter name="',
             after_key='">',
+            text_marks=None,
             after_value="</atem:parameter>\n",
         ),
         call_end="</atem:invoke>\n",
