@@ -6,8 +6,9 @@
     keep_*   copy what was computed: at a boundary, when the prompt is done, when the row leaves
     persist  a turn has ended: hand its blocks to the writer, one turn later, when they are computed
 
-A request waits for the disk a tenth of the time that computing would take, then computes while the
-reading goes on; so it is never slower than 1.1 times the better of the two, whatever the disk does.
+A request waits for the disk a little longer than reading should take, and never a tenth of the time
+that computing would; then it computes while the reading goes on. So it is never slower than 1.1
+times the better of the two, whatever the disk does.
 
 It does not know the scheduler's decisions nor the transport. Owner: the model thread.
 """
@@ -26,7 +27,10 @@ from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
 from engine.live_request import LiveRequest
 
-PATIENCE_SHARE = 0.1
+PATIENCE_SHARE = 0.08  # of the time that computing takes
+PATIENCE_FACTOR = 4.0  # of the time that reading should take, but
+LEAST_PATIENCE_SECONDS = 0.02
+READING_SECONDS = 2.0  # at least; after that nobody wants it any more
 LEAST_LATE_GAIN_TOKENS = 64  # fewer are computed by the time they are put in place
 MAX_TURN_BOUNDARIES = 4
 
@@ -78,8 +82,10 @@ class PrefixReuse:
         if not plan.from_disk:
             return None
         seconds, now = prefill_seconds(plan.num_tokens), self._clock()
-        self._cache.fetch(live.request_id, plan, deadline_at=now + seconds)
-        return now + PATIENCE_SHARE * seconds
+        deadline_at = now + max(READING_SECONDS, seconds)
+        self._cache.fetch(live.request_id, plan, deadline_at=deadline_at)
+        patience = max(LEAST_PATIENCE_SECONDS, PATIENCE_FACTOR * self._cache.load_seconds(plan))
+        return now + min(PATIENCE_SHARE * seconds, patience)
 
     def restore(self, live: LiveRequest) -> None:
         """Fill the row that the request just got with what is in memory, if there is anything."""

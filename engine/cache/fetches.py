@@ -9,6 +9,7 @@ import dataclasses
 
 from engine.cache.io_thread import CacheIO, Restored, Wanted
 from engine.cache.plan import Miss, RestorePlan
+from engine.cache.record import RecordKey
 
 
 @dataclasses.dataclass(slots=True)
@@ -36,17 +37,25 @@ class Fetches:
         self._fetches[request_id] = _Fetch(plan)
         self._io.restore(request_id, wanted, deadline_at=deadline_at)
 
-    def end(self, result: Restored) -> RestorePlan | None:
-        """What was wanted; None if nobody waits for it any more."""
+    def note_read(self, request_id: str, record: RecordKey) -> bool:
+        """One record has come; whether anybody still waits for it."""
+        fetch = self._fetches.get(request_id)
+        if fetch is not None:
+            fetch.disk_tokens += fetch.plan.tokens_of(record)
+        return fetch is not None
+
+    def end(self, result: Restored) -> bool:
+        """The reading has ended; whether it was too late for some of what was wanted."""
         fetch = self._fetches.get(result.request_id)
         if fetch is None:
-            return None
-        is_whole = len(result.arrays) == len(fetch.plan.from_disk)
+            return False
         fetch.is_under_way = False
-        fetch.fault = None if is_whole else Miss.UNREADABLE if result.missing else Miss.LATE
-        fetch.disk_tokens = fetch.plan.disk_tokens
+        if result.num_records == len(fetch.plan.from_disk):
+            fetch.fault = None
+        elif result.missing:
+            fetch.fault = Miss.UNREADABLE
         self._ended.append(result.request_id)
-        return fetch.plan
+        return fetch.fault is Miss.LATE
 
     def disk_tokens(self, request_id: str) -> int:
         """So many tokens of what is in memory now came from disk for this request, at most."""
@@ -57,10 +66,6 @@ class Fetches:
         """Why less is in memory than the disk was asked for; None where nothing is lacking."""
         fetch = self._fetches.get(request_id)
         return fetch.fault if fetch is not None else None
-
-    def is_under_way(self, request_id: str) -> bool:
-        fetch = self._fetches.get(request_id)
-        return fetch is not None and fetch.is_under_way
 
     def take_ended(self) -> list[str]:
         ended, self._ended = self._ended, []

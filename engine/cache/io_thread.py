@@ -40,11 +40,20 @@ class Wanted:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Restored:
-    """What came of a restore. `arrays` stops at the first record that could not be had."""
+class Read:
+    """One record of a restore; it can be used before the others are there."""
 
     request_id: str
-    arrays: list[list[ArrayBytes]]
+    record: RecordKey
+    arrays: list[ArrayBytes]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Restored:
+    """A restore has ended, at its end or at the first record that could not be had."""
+
+    request_id: str
+    num_records: int
     missing: tuple[RecordKey, ...]
     num_bytes: int
     seconds: float
@@ -59,6 +68,9 @@ class Saved:
     file_bytes: int
     owners: frozenset[bytes]
     evicted: tuple[RecordKey, ...]
+
+
+Result = Read | Restored | Saved
 
 
 @dataclasses.dataclass(order=True, slots=True)
@@ -77,9 +89,10 @@ class CacheIO:
         self._jobs: list[_Job] = []
         self._numbers = itertools.count()
         self._condition = threading.Condition()
-        self._results: deque[Restored | Saved] = deque()
+        self._results: deque[Result] = deque()
         self._cancelled: set[str] = set()
         self._is_stopping = False
+        self._is_working = False
         self._thread = threading.Thread(target=self._loop, name="cache-io", daemon=True)
         self._thread.start()
 
@@ -109,13 +122,19 @@ class CacheIO:
         with self._condition:
             self._add(_MAINTAIN, lambda: work(self.disk))
 
-    def take_results(self) -> list[Restored | Saved]:
+    def take_results(self) -> list[Result]:
         results = []
         while self._results:
             results.append(result := self._results.popleft())
             if isinstance(result, Restored):
                 self._cancelled.discard(result.request_id)
         return results
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is queued or being done."""
+        with self._condition:
+            return not self._jobs and not self._is_working
 
     def close(self, *, wait_seconds: float) -> bool:
         """Finish what is queued, at most this long, then stop; whether everything was done."""
@@ -146,10 +165,12 @@ class CacheIO:
 
     def _next_job(self) -> _Job:
         with self._condition:
+            self._is_working = False
             while not self._jobs:
                 if self._condition.wait(max(0.0, self._sweep_at - time.monotonic())):
                     continue
                 self._add(_SAVE, self._sweep)
+            self._is_working = True
             return heapq.heappop(self._jobs)
 
     def _sweep(self) -> None:
@@ -177,16 +198,17 @@ class CacheIO:
 
     def _restore(self, request_id: str, wanted: Sequence[Wanted], deadline_at: float) -> None:
         started = time.monotonic()
-        arrays: list[list[ArrayBytes]] = []
-        missing: list[RecordKey] = []
+        num_records = num_bytes = 0
+        missing: tuple[RecordKey, ...] = ()
         for want in wanted:
             if request_id in self._cancelled or time.monotonic() > deadline_at:
                 break
-            found = self.disk.load(want.record, want.tokens)
-            if found is None:
-                missing.append(want.record)
+            arrays = self.disk.load(want.record, want.tokens)
+            if arrays is None:
+                missing = (want.record,)
                 break
-            arrays.append(found)
-        num_bytes = sum(memoryview(part.data).nbytes for found in arrays for part in found)
+            self._results.append(Read(request_id, want.record, arrays))
+            num_records += 1
+            num_bytes += sum(memoryview(part.data).nbytes for part in arrays)
         seconds = time.monotonic() - started
-        self._results.append(Restored(request_id, arrays, tuple(missing), num_bytes, seconds))
+        self._results.append(Restored(request_id, num_records, missing, num_bytes, seconds))

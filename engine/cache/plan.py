@@ -92,12 +92,11 @@ class RestorePlan:
     nearest_tokens: int  # how far the nearest stored chain goes along, whoever owns it
     branch_tokens: int  # the same among what the request may use
 
-    @property
-    def disk_tokens(self) -> int:
-        """How many of the tokens come from disk; all of them where there are only boundaries."""
+    def tokens_of(self, record: RecordKey) -> int:
+        """How many tokens a record brings; a boundary all of them where there is nothing else."""
         if not self.slices:
-            return self.num_tokens if self.from_disk else 0
-        return sum(num_tokens for record, num_tokens in self.slices if record in self.from_disk)
+            return self.num_tokens
+        return next((num_tokens for one, num_tokens in self.slices if one == record), 0)
 
     @property
     def is_cold(self) -> bool:

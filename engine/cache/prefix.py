@@ -26,7 +26,7 @@ from engine.cache.captures import Capture, Captured, Payload
 from engine.cache.costs import RestoreCosts
 from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
-from engine.cache.io_thread import CacheIO, Restored, Saved, Wanted
+from engine.cache.io_thread import CacheIO, Read, Restored, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.nodes import Node, Nodes
 from engine.cache.owners import is_nobodys, may_use
@@ -84,7 +84,7 @@ class PrefixCache:
             return plan
         in_memory = self.plan_in_memory(query)
         gained_tokens = plan.num_tokens - in_memory.num_tokens
-        if prefill_seconds and self._load_seconds(plan) > prefill_seconds(gained_tokens):
+        if prefill_seconds and self.load_seconds(plan) > prefill_seconds(gained_tokens):
             return dataclasses.replace(in_memory, miss=Miss.SLOWER)
         return plan
 
@@ -150,10 +150,13 @@ class PrefixCache:
         """Requests whose reading has ended; what could be read is in memory. Plan them again."""
         if self.io is not None:
             for result in self.io.take_results():
-                if isinstance(result, Restored):
-                    self._take_restored(result)
-                else:
-                    self._take_saved(result)
+                match result:
+                    case Read():
+                        self._take_read(result)
+                    case Restored():
+                        self._take_restored(result)
+                    case Saved():
+                        self._take_saved(result)
         return self._fetches.take_ended()
 
     # --- keeping
@@ -259,7 +262,7 @@ class PrefixCache:
             used_at = time.time()
             self.io.maintain(lambda disk: disk.touch(records, used_at))
 
-    def _load_seconds(self, plan: RestorePlan) -> float:
+    def load_seconds(self, plan: RestorePlan) -> float:
         num_bytes = sum(self._file_bytes(record) for record in plan.from_disk)
         return self.costs.load_seconds(num_bytes, len(plan.from_disk))
 
@@ -344,20 +347,20 @@ class PrefixCache:
         if node.owners != saved.owners:  # others became owners since it was handed over
             self._write_owners(node)
 
+    def _take_read(self, read: Read) -> None:
+        node = self.nodes.get(read.record.block)
+        if not self._fetches.note_read(read.request_id, read.record) or node is None:
+            return
+        if read.record.kind not in node.in_memory:
+            self._put(node, read.record.kind, self._revive(read.arrays))
+        pinned = self.memory.pin([read.record])
+        self._pinned.setdefault(read.request_id, []).extend(pinned)
+
     def _take_restored(self, result: Restored) -> None:
         self.nodes.dropped(result.missing, tier=wire.CacheTier.DISK)
-        self.costs.learn(result.num_bytes, len(result.arrays), result.seconds)
-        plan = self._fetches.end(result)
-        if plan is None:
-            return
-        is_late = len(result.arrays) < len(plan.from_disk) and not result.missing
+        self.costs.learn(result.num_bytes, result.num_records, result.seconds)
+        is_late = self._fetches.end(result)
         self.statistics.count_restore(result.seconds, is_late=is_late)
-        for record, arrays in zip(plan.from_disk, result.arrays, strict=False):
-            node = self.nodes.get(record.block)
-            if node is not None and record.kind not in node.in_memory:
-                self._put(node, record.kind, self._revive(arrays))
-        pinned = self.memory.pin(record for record in plan.from_disk)
-        self._pinned.setdefault(result.request_id, []).extend(pinned)
 
     def _add_row(self, row: Row) -> None:
         node = self.nodes.obtain(

@@ -9,8 +9,8 @@ from engine.cache.captures import Captured, Payload
 from engine.cache.disk_tier import DiskLimits, DiskTier
 from engine.cache.files import Files
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.plan import Needs, Query, RestorePlan
 from engine.cache.owners import OwnerKind, owner_name
+from engine.cache.plan import Needs, Query, RestorePlan
 from engine.cache.prefix import PrefixCache
 from engine.cache.record import ArrayBytes
 from engine.core.blocks import Chain, root_key, token_bytes

@@ -1,0 +1,117 @@
+"""Whose prefixes are: persons, teams, publications; and that nobody learns of anybody else's."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import wire
+from engine.cache.owners import OwnerKind, owner_name
+from engine.cache.plan import Needs
+from engine.cache.prefix import ModelRules, PrefixCache
+
+from .toys import ATTENTION, HYBRID, compute, make_cache, query, tenant
+
+PROMPT = list(range(1, 1001))
+STRICT = ModelRules(share_after=None)
+TEAM = owner_name(OwnerKind.TEAM, "tigers")
+OTHER_TEAM = owner_name(OwnerKind.TEAM, "bears")
+PUBLISHED = owner_name(OwnerKind.PUBLICATION, "house rules")
+
+
+def found(cache: PrefixCache, *, of: str, teams: tuple[bytes, ...] = ()) -> int:
+    return cache.plan(query(PROMPT, owners=[tenant(of), *teams])).num_tokens
+
+
+def test_a_team_shares_at_once_and_with_nobody_else() -> None:
+    cache = make_cache()
+    cache.set_rules("toy", STRICT)
+    compute(cache, query(PROMPT, owners=[tenant("ann"), TEAM]))
+    assert found(cache, of="bob", teams=(OTHER_TEAM, TEAM)) == len(PROMPT) - 1
+    assert found(cache, of="cleo", teams=(OTHER_TEAM,)) == 0
+    assert found(cache, of="dan") == 0
+
+
+def test_teams_do_not_count_as_persons() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT, owners=[tenant("ann"), TEAM, OTHER_TEAM]))
+    compute(cache, query(PROMPT, of="bob"))
+    assert found(cache, of="cleo") == 0
+
+
+def test_what_a_deleted_person_left_to_a_team_is_deleted() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT, owners=[tenant("ann"), TEAM]))
+    assert cache.forget_owner(tenant("ann")) > 0
+    assert found(cache, of="bob", teams=(TEAM,)) == 0
+    assert cache.memory.used_bytes == 0
+
+
+def test_a_published_prompt_is_everybodys_in_the_strict_mode_too() -> None:
+    cache = make_cache()
+    cache.set_rules("toy", STRICT)
+    compute(cache, query(PROMPT[:600], owners=[PUBLISHED]))
+    assert found(cache, of="ann") == 600
+
+
+def test_a_published_prompt_stays_in_memory_until_it_is_unpublished() -> None:
+    cache = make_cache(budget_bytes=20_000)
+    compute(cache, query(PROMPT[:512], owners=[PUBLISHED]))
+    for number in range(20):
+        compute(cache, query([5000 + number, *PROMPT]))
+    assert found(cache, of="ann") == 512
+    assert cache.memory.pinned_bytes > 0
+    cache.forget_owner(PUBLISHED)
+    assert cache.memory.pinned_bytes == 0
+    assert found(cache, of="ann") == 0
+
+
+def test_publishing_what_a_person_computed_keeps_it_theirs() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT[:512], of="ann"))
+    compute(cache, query(PROMPT[:512], owners=[PUBLISHED]))
+    assert found(cache, of="bob") == 512
+    assert cache.forget_owner(PUBLISHED) == 0
+    assert found(cache, of="ann") == 512
+    assert found(cache, of="bob") == 0
+
+
+def test_in_the_strict_mode_every_one_of_many_owns_what_they_computed() -> None:
+    cache = make_cache()
+    cache.set_rules("toy", STRICT)
+    for number in range(20):
+        compute(cache, query(PROMPT, of=f"p{number}"))
+    assert found(cache, of="p19") == len(PROMPT) - 1
+
+
+@pytest.mark.parametrize("needs", [ATTENTION, HYBRID])
+def test_a_strangers_prompt_is_copied_like_a_new_one(needs: Needs) -> None:
+    """Were it not copied, the time to the first token would tell that somebody had sent it."""
+    cache = make_cache()
+    compute(cache, query(PROMPT, of="ann", needs=needs))
+    theirs = query(PROMPT, of="bob", needs=needs)
+    fresh = query([7, *PROMPT[1:]], of="bob", needs=needs)
+    boundaries = frozenset([len(PROMPT)])
+    wanted = cache.missing(fresh, boundaries=boundaries)
+    assert [
+        (one.wants_slice, one.wants_boundary)
+        for one in cache.missing(theirs, boundaries=boundaries)
+    ] == [(one.wants_slice, one.wants_boundary) for one in wanted]
+
+
+def test_where_a_strangers_prompts_go_on_decides_nothing_for_others() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT, of="ann", needs=HYBRID))
+    plan = cache.plan(query([*PROMPT[:700], 1, 2, 3], of="bob", needs=HYBRID))
+    assert plan.nearest_tokens == 700
+    assert plan.branch_tokens == 0
+
+
+def test_clearing_one_tier_leaves_the_other() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT))
+    cache.clear("toy", tiers=[wire.CacheTier.DISK])
+    assert found(cache, of="ann") == len(PROMPT) - 1
+    cache.clear("other")
+    assert found(cache, of="ann") == len(PROMPT) - 1
+    cache.clear("toy")
+    assert found(cache, of="ann") == 0
