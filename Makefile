@@ -25,6 +25,7 @@ up: $(INSTALLED)
 test: $(INSTALLED)
 	@.ci/install chromium
 	@.ci/install openblas
+	@.ci/install clients
 	$(PYTHON) -m pytest tests --ignore=tests/browser
 	$(PYTHON) -m pytest tests/browser
 
