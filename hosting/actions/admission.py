@@ -73,6 +73,12 @@ def admit(asked: Asked) -> Terms:
     )
 
 
+def check_may_use(user: User, api_key: ApiKey | None, model: HostedModel) -> None:
+    """Raises Refusal for a model that is not allowed. For what takes nothing from limits."""
+    if not allowance_of(user, api_key).effective.may_use(model.name):
+        raise forbidden_model(model.name)
+
+
 def unlimited(asked: Asked) -> Terms:
     """For the service's own work."""
     return Terms(limits=Limits(), max_tokens=asked.max_tokens)

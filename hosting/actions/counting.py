@@ -6,12 +6,14 @@ import time
 import uuid
 
 from engine import wire
+from hosting.actions.admission import check_may_use
 from hosting.actions.generations import Order
 from hosting.engine_client import get_client
 
 
 def start_count(order: Order) -> str:
-    """The id under which `Counted` or `Refused` will be found. Raises EngineUnavailable."""
+    """The id under which `Counted` or `Refused` will be. Raises EngineUnavailable, Refusal."""
+    check_may_use(order.user, order.api_key, order.model)
     generate = wire.Generate(
         request_id=str(uuid.uuid4()),
         model=order.model.name,

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hosting.chat import conversations, models, pages, turns
+from hosting.chat import conversations, models, my_data, pages, turns
 
 urlpatterns = [
     path("", pages.home, name="home"),
@@ -14,4 +14,6 @@ urlpatterns = [
     path("chat/messages/<uuid:message_id>/regenerate", turns.regenerate),
     path("chat/generations/<uuid:generation_id>/cancel", turns.cancel),
     path("chat/models", models.model_list),
+    path("accounts/data/", my_data.my_data, name="my-data"),
+    path("accounts/data/export", my_data.export, name="my-data-export"),
 ]

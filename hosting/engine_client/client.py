@@ -91,6 +91,13 @@ class EngineClient:
         """Engines delete what they keep of this tenant alone."""
         self._tell_engines(wire.ForgetTenant(tenant=tenant))
 
+    def forget_events(self, request_ids: list[str]) -> None:
+        """Delete what was said in these requests, ended or not, before it expires."""
+        keys = [wire.Keys.events(request_id) for request_id in request_ids]
+        with speaking_to_redis():
+            for start in range(0, len(keys), 1000):
+                self._redis.unlink(*keys[start : start + 1000])
+
     def engines(self) -> list[wire.EngineStatus]:
         """The last heartbeat of every engine that is alive."""
         with speaking_to_redis():

@@ -1,0 +1,72 @@
+"""Everything that the service keeps of one person: given to them, and deleted for good."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import transaction
+
+from accounts import audit
+from accounts.models import ApiKey, UsageRecord, User
+from hosting.actions.access import end_open_generations
+from hosting.actions.export import as_json
+from hosting.actions.refusals import Refusal
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import Conversation, Generation
+
+_USAGE = ("created_at", "kind", "model_name", "prompt_tokens", "cached_tokens", "completion_tokens")
+
+logger = logging.getLogger(__name__)
+
+
+def export_of(user: User) -> dict[str, Any]:
+    """Conversations with all branches, keys without their secrets, the ledger's lines."""
+    return {
+        "person": {"email": user.email, "name": user.name, "joined": user.date_joined.isoformat()},
+        "conversations": [as_json(one) for one in Conversation.objects.of(user.pk)],
+        "api_keys": [_key(key) for key in ApiKey.objects.filter(user=user)],
+        "usage": list(_usage(user)),
+    }
+
+
+def delete_person(user: User, *, address: str) -> None:
+    """With conversations, generations and keys; the ledger keeps nameless sums.
+
+    What runs is stopped; the engine forgets what it computed for this person alone. The last
+    administrator stays. Raises Refusal.
+    """
+    tenant = f"user:{user.pk}"
+    with transaction.atomic():
+        others = User.objects.administrators().exclude(pk=user.pk).select_for_update()
+        if user.is_superuser and not others:
+            raise Refusal("last_administrator", "The last administrator cannot be deleted.")
+        end_open_generations(user_id=user.pk)
+        ids = [str(pk) for pk in Generation.objects.of(user.pk).values_list("pk", flat=True)]
+        audit.record("person.delete", actor=user, address=address, target=f"person {user.pk}")
+        user.delete()
+        transaction.on_commit(lambda: _forget(tenant, ids))
+
+
+def _forget(tenant: str, request_ids: list[str]) -> None:
+    try:
+        get_client().forget_tenant(tenant)
+        get_client().forget_events(request_ids)
+    except EngineUnavailable:
+        logger.warning("the engine could not be told to forget a person; its caches expire")
+
+
+def _key(key: ApiKey) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "prefix": key.prefix,
+        "created_at": key.created_at.isoformat(),
+        "last_used_at": key.last_used_at and key.last_used_at.isoformat(),
+    }
+
+
+def _usage(user: User) -> Iterator[dict[str, Any]]:
+    lines = UsageRecord.objects.filter(user=user).order_by("created_at").values(*_USAGE)
+    for line in lines.iterator():
+        yield line | {"created_at": line["created_at"].isoformat()}

@@ -1,0 +1,69 @@
+"""My data: all of it in one file; deleted, nothing of it is left."""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+from django.test import Client
+
+from accounts.keys import create_api_key
+from accounts.models import AuditRecord, UsageRecord, User
+from engine.transport.connection import connect
+from hosting.models import Conversation, Generation, HostedModel, Message
+from tests.hosting.scripted_engine import ScriptedEngine
+
+URL = "/accounts/data/"
+
+
+@pytest.fixture
+def talked(page: Client, person: User, model: HostedModel) -> None:
+    create_api_key(user=person, name="laptop")
+    page.post("/chat/messages", {"content": "My secret"}, content_type="application/json")
+    UsageRecord.objects.create(
+        generation_id=uuid.uuid4(), user=person, model_name="demo", end="stop"
+    )
+
+
+def test_the_file_holds_everything_but_secrets(page: Client, talked: None) -> None:
+    response = page.get(f"{URL}export")
+    data = json.loads(response.content)
+    assert "attachment" in response["Content-Disposition"]
+    assert data["conversations"][0]["messages"][0]["content"] == "My secret"
+    assert data["api_keys"][0]["name"] == "laptop"
+    assert len(data["usage"]) == 1
+    assert "key_hash" not in response.content.decode()
+
+
+def test_another_person_gets_their_own_file(strangers_page: Client, talked: None) -> None:
+    assert "My secret" not in strangers_page.get(f"{URL}export").content.decode()
+
+
+def test_after_deletion_nothing_is_left(
+    page: Client, person: User, talked: None, redis_url: str, engine: ScriptedEngine
+) -> None:
+    response = page.post(URL, {"email": "ADA@example.org "})
+    assert response["Location"] == "/accounts/sign-in/"
+    assert not User.objects.filter(pk=person.pk).exists()
+    for model in (Conversation, Message, Generation):
+        assert not model.objects.exists()
+    assert UsageRecord.objects.get().user is None
+    assert AuditRecord.objects.filter(action="person.delete").exists()
+    notices = connect(redis_url).xrange("hearth:control")
+    assert any("ForgetTenant" in fields["m"] for _, fields in notices)
+
+
+def test_a_slip_deletes_nothing(page: Client, person: User) -> None:
+    assert "not your e-mail" in page.post(URL, {"email": "x"}).content.decode()
+    assert User.objects.filter(pk=person.pk).exists()
+
+
+def test_the_last_administrator_stays(person: User) -> None:
+    person.is_superuser = True
+    person.save()
+    browser = Client()
+    browser.force_login(person)
+    response = browser.post(URL, {"email": person.email}, follow=True)
+    assert "last administrator" in response.content.decode()
+    assert User.objects.filter(pk=person.pk).exists()
