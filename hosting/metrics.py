@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from engine import wire
+from hosting.cache_metrics import cache_metrics, guard_metrics
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 from hosting.readiness import beat_age_seconds
@@ -41,6 +42,8 @@ class _Service(Collector):
         yield _gauge("hearth_queue_length", "Requests that wait for a row.", ["model"], waiting)
         yield GaugeMetricFamily("hearth_engines", "Engines that beat.", value=len(engines))
         yield from _engine_metrics(engines)
+        yield from guard_metrics(engines)
+        yield from cache_metrics(engines)
 
 
 def _generations() -> Metric:

@@ -76,7 +76,7 @@ def open_chat(
         context = browser.new_context(base_url=stack.base_url, storage_state=signed_in, **options)
         contexts.append(context)
         page = context.new_page()
-        _watch(page, stack.base_url, troubles)
+        watch(page, stack.base_url, troubles)
         chat = Chat(page)
         chat.open(path)
         return chat
@@ -107,7 +107,7 @@ def hold_engine(stack: Stack) -> Hold:
     return hold
 
 
-def _watch(page: Page, base_url: str, troubles: list[str]) -> None:
+def watch(page: Page, base_url: str, troubles: list[str]) -> None:
     """Errors, policy violations (which the console tells), dialogs, and requests to elsewhere."""
     page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
     page.on("console", lambda line: troubles.append(line.text) if line.type == "error" else None)

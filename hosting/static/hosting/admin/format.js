@@ -26,6 +26,9 @@ const UNITS = { bytes, percent, count, seconds: milliseconds, tokens_per_second:
 // How values of a plot's unit are written
 export const inUnit = (unit) => (value) => (value === null || value === undefined ? "–" : UNITS[unit](value));
 
+// Beside an axis there is no room for more than the number
+export const onAxis = (unit) => (unit === "tokens_per_second" ? count : inUnit(unit));
+
 // A point in time, as exact as the stretch that is shown
 export function moment(unixSeconds, spanSeconds) {
   const date = new Date(1000 * unixSeconds);

@@ -1,7 +1,7 @@
 // Draws plots: a figure each, with a sentence, a legend that shows values, and a table. Data comes from admin/plots.py.
 /* global uPlot */
 import { element } from "./dom.js";
-import { inUnit, moment } from "./format.js";
+import { inUnit, moment, onAxis } from "./format.js";
 import { markList, marksPlugin } from "./marks.js";
 
 const HEIGHT = 208;
@@ -64,6 +64,7 @@ class PlotFigure {
     this.canvas.hidden = this.legend.hidden = this.details.hidden = isEmpty;
     this.summary.textContent = isEmpty ? "" : summary(plot.kind, this.series, this.limits, this.write);
     if (isEmpty) return this.forget();
+    this.node.dataset.until = history.times.at(-1);
     this.drawLegend();
     this.drawCanvas();
     this.drawTable();
@@ -115,8 +116,8 @@ class PlotFigure {
       cursor: { sync: { key: "hearth" }, drag: { x: false, y: false }, points: { size: 7 } },
       scales: { x: { time: true }, y: { range: (_, low, high) => rangeOf(plot, high, this.limits) } },
       axes: [
-        { ...axis, space: 72, values: (_, splits) => splits.map((at) => moment(at, span)) },
-        { ...axis, size: 64, space: 36, values: (_, splits) => splits.map(this.write) },
+        { ...axis, size: 30, space: 72, values: (_, splits) => splits.map((at) => moment(at, span)) },
+        { ...axis, size: 64, space: 36, values: (_, splits) => splits.map(onAxis(plot.unit)) },
       ],
       series: [{}, ...seriesOf(plot.kind, this.series, this.history.step_seconds), ...this.limits.map(limitLine)],
       bands: plot.kind === "stack" ? bandsOf(this.series.length) : [],
@@ -192,7 +193,7 @@ function seriesOf(kind, series, stepSeconds) {
   return ordered.map(({ label, tone }) => {
     const stroke = colour(`--plot-${tone}`);
     if (kind === "bars") return { label, stroke, fill: stroke, width: 0, paths: uPlot.paths.bars({ size: [0.82, 40], align: 1 }), points: { show: false } };
-    const line = { label, stroke, width: kind === "stack" ? 1 : 1.75, points: { show: false }, gaps: wideGaps(stepSeconds) };
+    const line = { label, stroke, width: kind === "stack" ? 1 : 1.75, points: { show: true, size: 4, fill: stroke, filter: loners }, gaps: wideGaps(stepSeconds) };
     return kind === "stack" ? { ...line, fill: `color-mix(in srgb, ${stroke} 55%, ${colour("--hearth-surface")})` } : line;
   });
 }
@@ -200,6 +201,13 @@ function seriesOf(kind, series, stepSeconds) {
 const limitLine = ({ label, tone }) => ({ label, stroke: colour(`--plot-limit-${tone}`), width: 1.5, dash: [6, 4], points: { show: false } });
 
 const bandsOf = (count) => Array.from({ length: count - 1 }, (_, index) => ({ series: [index + 1, index + 2] }));
+
+// A value between two gaps is no line, but must be seen
+function loners(chart, position) {
+  const values = chart.data[position];
+  const isKnown = (index) => (values[index] ?? null) !== null;
+  return values.map((_, index) => index).filter((index) => isKnown(index) && !isKnown(index - 1) && !isKnown(index + 1));
+}
 
 // A reading that came a little late is no gap
 function wideGaps(stepSeconds) {

@@ -1,0 +1,94 @@
+"""The administration's instruments as they are seen: at two widths, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import watch
+from tests.stack import Stack
+
+OpenPage = Callable[..., Page]
+PAGES = ("live", "memory", "cache")
+LOOKS = [(1280, "light"), (390, "dark")]
+STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+RECORDED_MS = 20_000  # two slots of the history, and a busy machine
+
+
+@pytest.fixture
+def open_page(
+    browser: Browser, stack: Stack, signed_in: Any, troubles: list[str]
+) -> Iterator[OpenPage]:
+    contexts = []
+
+    def open_one(path: str, width: int = 1280, theme: str = "light") -> Page:
+        context = browser.new_context(
+            base_url=stack.base_url,
+            storage_state=signed_in,
+            viewport={"width": width, "height": 900},
+            color_scheme=theme,  # type: ignore[arg-type]
+        )
+        contexts.append(context)
+        page = context.new_page()
+        watch(page, stack.base_url, troubles)
+        page.goto(path)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+@pytest.mark.parametrize(("width", "theme"), LOOKS)
+def test_every_page_is_accessible_and_fits(open_page: OpenPage, width: int, theme: str) -> None:
+    for name in PAGES:
+        page = open_page(f"/admin/{name}/", width, theme)
+        expect(page.locator("#feed-state")).to_have_text("Live")
+        page.locator(".plot-details summary:visible").first.click(timeout=RECORDED_MS)
+        found = Axe().run(page, options={"runOnly": STANDARDS}).response
+        assert found["passes"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0
+
+
+def test_plots_grow_by_themselves_and_say_what_they_show(open_page: OpenPage) -> None:
+    page = open_page("/admin/memory/?window=5m")
+    plot = page.locator('[data-plot="memory"]')
+    expect(plot.locator(".plot-summary")).to_contain_text("Weights", timeout=RECORDED_MS)
+    expect(plot.locator("canvas")).to_be_visible()
+    last = "document.querySelector('[data-plot=memory]').dataset.until"
+    before = page.evaluate(last)
+    page.wait_for_function(f"before => {last} > before", arg=before, timeout=RECORDED_MS)
+
+
+def test_the_choice_of_time_stays_after_a_reload(open_page: OpenPage) -> None:
+    page = open_page("/admin/memory/")
+    page.get_by_role("radio", name="7 days").check()
+    page.wait_for_url("**/?window=7d*")
+    page.reload()
+    expect(page.get_by_role("radio", name="7 days")).to_be_checked()
+
+
+def test_without_a_websocket_the_page_is_polled(open_page: OpenPage) -> None:
+    page = open_page("/admin/")
+    page.add_init_script(
+        "window.WebSocket = class extends EventTarget {"
+        " constructor() { super(); this.readyState = 3; }"
+        "}; window.WebSocket.OPEN = 1;"
+    )
+    page.goto("/admin/live/")
+    expect(page.locator("#feed-state")).to_have_text("Every 2 seconds")
+    expect(page.locator("#live-tiles")).to_contain_text("Running")
+
+
+def test_clearing_a_tier_asks_first(open_page: OpenPage, chat: Any) -> None:
+    chat.ask("Introduce yourself at length, and say what a hearth is.")
+    page = open_page("/admin/cache/")
+    page.get_by_role("button", name="Clear the memory tier", exact=True).click(timeout=RECORDED_MS)
+    page.get_by_role("button", name="Clear prefixes in memory").click()
+    expect(page.get_by_text("Clear prefixes in memory: asked for.")).to_be_visible()
