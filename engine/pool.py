@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from engine import wire
-from engine.core.delivery import Delivery
+from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery
 from engine.guard import MemoryGuard, Verdict
 from engine.handle import Events, ModelHandle
-from engine.shelf import LoadFailed, Shelf
+from engine.shelf import Handle, LoadFailed, Shelf
+from engine.vector_handle import VectorHandle
 
 _RETRY_SECONDS = 10.0
 _SHOWN_FRACTION = 0.05
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 @dataclasses.dataclass(kw_only=True)
 class _Loading:
     name: str
-    progress: Iterator[float | ModelHandle]
+    progress: Iterator[float | Handle]
     started_at: float
     shown: float = 0.0
 
@@ -54,9 +55,9 @@ class ModelPool:
         self._guard = guard
         self._clock = clock
         self._specs: dict[str, wire.ModelSpec] = {}
-        self._handles: dict[str, ModelHandle] = {}
-        self._leaving: list[ModelHandle] = []
-        self._waiting: dict[str, list[tuple[Delivery, float]]] = {}
+        self._handles: dict[str, Handle] = {}
+        self._leaving: list[Handle] = []
+        self._waiting: dict[str, list[tuple[AnyDelivery, float]]] = {}
         self._wanted: set[str] = set()
         self._failures: dict[str, _Failure] = {}
         self._loading: _Loading | None = None
@@ -67,7 +68,7 @@ class ModelPool:
         return self._specs
 
     @property
-    def handles(self) -> list[ModelHandle]:
+    def handles(self) -> list[Handle]:
         """Every model that may still compute something."""
         return [*self._handles.values(), *self._leaving]
 
@@ -100,7 +101,7 @@ class ModelPool:
         live = (handle.get_live(request_id) for handle in self.handles)
         return any(one is not None and not one.has_drawn for one in live)
 
-    def _all_waiting(self) -> Iterator[Delivery]:
+    def _all_waiting(self) -> Iterator[AnyDelivery]:
         return (delivery for waiting in self._waiting.values() for delivery, _ in waiting)
 
     def num_taken(self, name: str) -> int:
@@ -117,7 +118,7 @@ class ModelPool:
         self._failures = {}
         for name, handle in list(self._handles.items()):
             spec = self._specs.get(name)
-            if spec is None or spec.path != handle.spec.path:
+            if spec is None or not _is_same(spec, handle.spec):
                 self._leaving.append(self._handles.pop(name))
             else:
                 handle.configure(spec)
@@ -138,10 +139,10 @@ class ModelPool:
         if (handle := self._handles.pop(name, None)) is not None:
             self._leaving.append(handle)
 
-    def deliver(self, delivery: Delivery) -> Events:
+    def deliver(self, delivery: AnyDelivery) -> Events:
         name, request_id = delivery.work.model, delivery.work.request_id
         if (handle := self._handles.get(name)) is not None:
-            return handle.add(delivery)
+            return _give(handle, delivery)
         if name not in self._specs:
             return [(request_id, _not_found(name))]
         failure = self._failures.get(name)
@@ -155,14 +156,10 @@ class ModelPool:
             return self.cancelled(delivery)
         return [event for handle in self.handles for event in handle.cancel(request_id)]
 
-    def cancelled(self, delivery: Delivery) -> Events:
+    def cancelled(self, delivery: AnyDelivery) -> Events:
         """The end of a request that has not begun here."""
-        usage = wire.Usage(
-            prompt_tokens=len(delivery.work.prompt_token_ids),
-            completion_tokens=len(delivery.delivered_token_ids),
-        )
         finished = wire.Finished(
-            reason=wire.FinishReason.CANCELLED, usage=usage, timings=wire.Timings()
+            reason=wire.FinishReason.CANCELLED, usage=delivery.usage, timings=wire.Timings()
         )
         return [(delivery.work.request_id, finished)]
 
@@ -185,9 +182,9 @@ class ModelPool:
             progress = next(loading.progress)
         except LoadFailed as error:
             return self._fail(loading.name, wire.Code.MODEL_LOAD_FAILED, str(error))
-        if isinstance(progress, ModelHandle):
-            return self._finish_loading(loading, progress)
-        return self._show(loading, progress)
+        if isinstance(progress, float):
+            return self._show(loading, progress)
+        return self._finish_loading(loading, progress)
 
     def _begin_next(self) -> Events:
         name = next(iter([*self._waiting, *self._wanted]), None)
@@ -223,13 +220,13 @@ class ModelPool:
         waiting = self._waiting.get(loading.name, ())
         return [(delivery.work.request_id, event) for delivery, _ in waiting]
 
-    def _finish_loading(self, loading: _Loading, handle: ModelHandle) -> Events:
+    def _finish_loading(self, loading: _Loading, handle: Handle) -> Events:
         self._loading = None
         self._wanted.discard(loading.name)
         self._failures.pop(loading.name, None)
         logger.info("model loaded", extra={"model": loading.name})
         spec = self._specs.get(loading.name)
-        if spec is None or spec.path != handle.spec.path:
+        if spec is None or not _is_same(spec, handle.spec):
             self._leaving.append(handle)
             return []
         handle.configure(spec)
@@ -238,7 +235,7 @@ class ModelPool:
         return [
             event
             for delivery, since in self._waiting.pop(loading.name, [])
-            for event in handle.add(delivery, load_seconds=now - since)
+            for event in _give(handle, delivery, load_seconds=now - since)
         ]
 
     def _fail(self, name: str, code: wire.Code, detail: str) -> Events:
@@ -252,7 +249,7 @@ class ModelPool:
         waiting = self._waiting.pop(name, [])
         return [(delivery.work.request_id, failed) for delivery, _ in waiting]
 
-    def _take_waiting(self, request_id: str) -> Delivery | None:
+    def _take_waiting(self, request_id: str) -> AnyDelivery | None:
         for name, waiting in list(self._waiting.items()):
             for entry in waiting:
                 if entry[0].work.request_id == request_id:
@@ -286,6 +283,21 @@ class ModelPool:
             logger.info("model unloaded", extra={"model": handle.spec.name})
         del departed, handle
         self._shelf.give_memory_back()
+
+
+def _give(handle: Handle, delivery: AnyDelivery, *, load_seconds: float = 0.0) -> Events:
+    match handle, delivery:
+        case ModelHandle(), Delivery():
+            return handle.add(delivery, load_seconds=load_seconds)
+        case VectorHandle(), VectorDelivery():
+            return handle.add(delivery, load_seconds=load_seconds)
+    detail = f"The model {handle.spec.name!r} does not do this any more."
+    failed = wire.Failed(code=wire.Code.INVALID_VALUE, detail=detail)
+    return [(delivery.work.request_id, failed)]
+
+
+def _is_same(spec: wire.ModelSpec, loaded: wire.ModelSpec) -> bool:
+    return spec.path == loaded.path and spec.kind == loaded.kind
 
 
 def _not_found(name: str) -> wire.Failed:

@@ -22,16 +22,20 @@ from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
 from engine.model.snapshots import needs_of
 from engine.model.text import TextFactory
+from engine.model.vectors import open_runner
 from engine.reuse import PrefixReuse
+from engine.vector_handle import VectorHandle
 
-__all__ = ["DeviceShelf", "LoadFailed", "Shelf"]
+__all__ = ["DeviceShelf", "Handle", "LoadFailed", "Shelf"]
+
+Handle = ModelHandle | VectorHandle
 
 
 class Shelf(Protocol):
     """`weight_bytes` and `load` may raise LoadFailed; `load` yields fractions, then the handle."""
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int: ...
-    def load(self, spec: wire.ModelSpec) -> Iterator[float | ModelHandle]: ...
+    def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]: ...
     def active_bytes(self) -> int: ...
     def give_memory_back(self) -> None: ...
 
@@ -58,7 +62,7 @@ class DeviceShelf:
     def active_bytes(self) -> int:
         return self._memory.read().active_bytes
 
-    def load(self, spec: wire.ModelSpec) -> Iterator[float | ModelHandle]:
+    def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]:
         progress = load(Path(spec.path), casts_to_float32=self._casts_to_float32)
         for one in progress:
             yield one.fraction if one.loaded is None else self._handle(spec, one.loaded)
@@ -68,7 +72,9 @@ class DeviceShelf:
         gc.collect()
         self._memory.clear_pool()
 
-    def _handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> ModelHandle:
+    def _handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> Handle:
+        if spec.kind is not wire.ModelKind.GENERATE:
+            return self._vector_handle(spec, loaded)
         voice = ModelVoice(loaded.tokenizer)
         runner = Runner(loaded.model, decode_token=voice.decode_token)
         return ModelHandle(
@@ -83,12 +89,22 @@ class DeviceShelf:
             is_batchable=loaded.is_batchable,
         )
 
+    def _vector_handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> VectorHandle:
+        return VectorHandle(
+            spec,
+            runner=open_runner(loaded.model, loaded.tokenizer, spec),
+            ledger=self._ledger,
+            vitals=self._vitals,
+            weight_bytes=loaded.weight_bytes,
+            context_limit_tokens=loaded.context_limit_tokens,
+        )
+
     def _reuse(
         self, spec: wire.ModelSpec, loaded: LoadedModel, runner: Runner
     ) -> PrefixReuse | None:
-        """None for models whose caches cannot be copied."""
+        """None for models whose caches cannot be copied, and where prefixes are not kept."""
         needs = needs_of(new_caches(loaded.model))
-        if needs is None:
+        if needs is None or self._prefixes.memory.budget_bytes == 0:
             return None
         root = root_key(loaded.identity)
         return PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)

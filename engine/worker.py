@@ -15,7 +15,7 @@ from engine import wire
 from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.prefix import BOTH_TIERS, ModelRules, PrefixCache
 from engine.cache.report import cache_status
-from engine.core.delivery import Delivery, Dropped
+from engine.core.delivery import AnyDelivery, Delivery, Dropped, VectorDelivery
 from engine.core.suspects import SuspectGate
 from engine.handle import Events
 from engine.metrics import Vitals
@@ -29,7 +29,7 @@ _RESTORING_WAIT_SECONDS = 0.001
 _SHOW_SECONDS = 0.25
 _PORTION_SECONDS = 2.0  # what a portion of a load may take without looking stalled
 
-Received = Delivery | Dropped | wire.Notice
+Received = AnyDelivery | Dropped | wire.Notice
 
 
 class WorkTransport(Protocol):
@@ -93,7 +93,7 @@ class Worker:
 
     def _handle(self, message: Received) -> Events:
         match message:
-            case Delivery():
+            case Delivery() | VectorDelivery():
                 return self._pool.deliver(message) if self._suspects.admit(message) else []
             case Dropped(request_id=request_id):
                 if not self._suspects.drop(request_id):

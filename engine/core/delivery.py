@@ -21,6 +21,32 @@ class Delivery:
     delivered_token_ids: tuple[int, ...] = ()
     is_suspect: bool = False
 
+    @property
+    def usage(self) -> wire.Usage:
+        """What earlier attempts have spent."""
+        return wire.Usage(
+            prompt_tokens=len(self.work.prompt_token_ids),
+            completion_tokens=len(self.delivered_token_ids),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class VectorDelivery:
+    """The same of a request for vectors or scores, which begins anew after a crash."""
+
+    work: wire.VectorWork
+    fence: int
+    attempt: int
+    next_seq: int
+    is_suspect: bool = False
+
+    @property
+    def usage(self) -> wire.Usage:
+        return wire.Usage(prompt_tokens=self.work.num_tokens)
+
+
+AnyDelivery = Delivery | VectorDelivery
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:

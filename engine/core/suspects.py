@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import collections
 
-from engine.core.delivery import Delivery
+from engine.core.delivery import AnyDelivery
 
 
 class SuspectGate:
     def __init__(self) -> None:
         self._inside: str | None = None
-        self._held: collections.deque[Delivery] = collections.deque()
+        self._held: collections.deque[AnyDelivery] = collections.deque()
 
     @property
     def inside(self) -> str | None:
@@ -20,10 +20,10 @@ class SuspectGate:
         return self._inside
 
     @property
-    def held(self) -> tuple[Delivery, ...]:
+    def held(self) -> tuple[AnyDelivery, ...]:
         return tuple(self._held)
 
-    def admit(self, delivery: Delivery) -> bool:
+    def admit(self, delivery: AnyDelivery) -> bool:
         """May this delivery start now? If not, it is held until its turn."""
         if not delivery.is_suspect:
             return True
@@ -33,7 +33,7 @@ class SuspectGate:
         self._inside = delivery.work.request_id
         return True
 
-    def clear(self) -> Delivery | None:
+    def clear(self) -> AnyDelivery | None:
         """The suspect inside is cleared; the next one that may start."""
         self._inside = None
         if not self._held:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from engine import wire
-from engine.core.delivery import Delivery, Dropped
+from engine.core.delivery import AnyDelivery, Dropped
 from engine.transport.connection import Connection, Scripts
 from engine.transport.held import Held, delivery_from, held_from
 
@@ -57,7 +57,7 @@ class Exchange:
         """What other engines stopped renewing goes back to the queue."""
         self._release("expired")
 
-    def pull(self, rows: Mapping[str, int]) -> list[Delivery]:
+    def pull(self, rows: Mapping[str, int]) -> list[AnyDelivery]:
         """Up to rows[model] requests of each model."""
         wanted = [part for model, n in rows.items() if n > 0 for part in (model, n)]
         if not wanted:

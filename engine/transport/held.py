@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from engine import wire
-from engine.core.delivery import Delivery
+from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery
 
 # What a restored request keeps of its hash; the script sets the rest itself.
 _KEPT_FIELDS = (
@@ -17,6 +18,7 @@ _KEPT_FIELDS = (
     "model",
     "tenant",
     "priority",
+    "weight",
     "cost",
     "payload",
     "prompt_tokens",
@@ -70,16 +72,19 @@ def held_from(request_id: str, values: Mapping[str, str], history: Sequence[str]
     )
 
 
-def delivery_from(held: Held) -> Delivery:
+def delivery_from(held: Held) -> AnyDelivery:
     crashes, tokens_at_crash = int(held.values["crashes"]), int(held.values["tokens_at_crash"])
-    return Delivery(
-        work=wire.decode(held.values["payload"]),
-        fence=held.fence,
-        attempt=int(held.values["attempt"]),
-        next_seq=len(held.events),
-        delivered_token_ids=_delivered_token_ids(held.events) if held.tokens else (),
-        is_suspect=crashes > 0 and held.tokens <= tokens_at_crash,
-    )
+    work = wire.decode(held.values["payload"])
+    known: dict[str, Any] = {
+        "fence": held.fence,
+        "attempt": int(held.values["attempt"]),
+        "next_seq": len(held.events),
+        "is_suspect": crashes > 0 and held.tokens <= tokens_at_crash,
+    }
+    if isinstance(work, wire.VectorWork):
+        return VectorDelivery(work=work, **known)
+    delivered = _delivered_token_ids(held.events) if held.tokens else ()
+    return Delivery(work=work, delivered_token_ids=delivered, **known)
 
 
 def _delivered_token_ids(events: Sequence[str]) -> tuple[int, ...]:

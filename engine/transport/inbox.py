@@ -10,9 +10,9 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from engine import wire
-from engine.core.delivery import Delivery, Dropped
+from engine.core.delivery import AnyDelivery, Dropped
 
-Received = Delivery | Dropped | wire.Notice
+Received = AnyDelivery | Dropped | wire.Notice
 
 
 class TransportDied(Exception):
@@ -78,5 +78,5 @@ class Inbox:
 
 def _num_deliveries(messages: Iterable[Received]) -> collections.Counter[str]:
     return collections.Counter(
-        message.work.model for message in messages if isinstance(message, Delivery)
+        message.work.model for message in messages if isinstance(message, AnyDelivery)
     )

@@ -1,0 +1,65 @@
+"""Which inputs of embeddings and rerankings are computed together next. Pure: numbers only.
+
+Inputs of a bundle are padded to its longest, so they are of about one length. One that is too long
+for a turn is a bundle alone, and is computed over several turns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from engine.core.cost import CostModel
+
+_AGEING = 0.5  # a second waited weighs as much as half a second of work less
+_MOST_TOKENS = 8192  # padding included; more at once computes no faster
+_SIMILAR_FACTOR = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """One row of tokens, the `place`th of its request."""
+
+    request_id: str
+    place: int
+    token_ids: tuple[int, ...]
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Pending:
+    """What is still to be computed of one request, shortest first. `arrived_at`: seconds."""
+
+    inputs: list[Input]
+    arrived_at: float
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(one.token_ids) for one in self.inputs)
+
+
+def plan_bundle(
+    pending: Sequence[Pending], *, cost: CostModel, seconds: float, now: float, max_rows: int
+) -> tuple[Input, ...]:
+    """At least one input, and as many as fit into `seconds`. The request with least left goes
+    first, but waiting counts; others fill what room is left with inputs of its lengths."""
+    ordered = sorted(pending, key=lambda one: _urgency(one, cost, now))
+    inputs = [one for request in ordered for one in request.inputs]
+    bundle = [inputs[0]]
+    longest = shortest = len(inputs[0].token_ids)
+    for one in inputs[1:]:
+        length = len(one.token_ids)
+        wider, narrower = max(longest, length), min(shortest, length)
+        if len(bundle) == max_rows:
+            break
+        if wider > _SIMILAR_FACTOR * narrower + 8:
+            continue
+        num_tokens = wider * (len(bundle) + 1)
+        if num_tokens > _MOST_TOKENS or cost.predict(num_tokens, wider / 2) > seconds:
+            break
+        bundle.append(one)
+        longest, shortest = wider, narrower
+    return tuple(bundle)
+
+
+def _urgency(request: Pending, cost: CostModel, now: float) -> float:
+    return cost.predict(request.num_tokens, 0) - _AGEING * (now - request.arrived_at)

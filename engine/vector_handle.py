@@ -1,0 +1,273 @@
+"""A loaded model that gives vectors or scores, with its requests: one turn is one bundle.
+
+Its turns are slices to everybody who decodes: no longer than a stall, and paid back. It does not
+know the transport or other models. Owner: model thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from engine import wire
+from engine.core.bundling import Input, Pending, plan_bundle
+from engine.core.cost import CostModel
+from engine.core.delivery import VectorDelivery
+from engine.core.pacing import Pace, TimeLedger
+from engine.metrics import Vitals
+from engine.vector_request import VectorRequest
+
+Events = list[tuple[str, wire.Event]]
+logger = logging.getLogger(__name__)
+
+
+class LongRow(Protocol):
+    """A row that is computed in pieces."""
+
+    num_computed: int
+
+    @property
+    def num_left(self) -> int: ...
+
+
+class Computer(Protocol):
+    """What computes rows: model/vectors.py, or a fake. A row is answered by an Embedded or Scored
+    for `place`."""
+
+    def run(self, rows: Sequence[tuple[int, ...]]) -> Sequence[Any]: ...
+    def begin(self, row: tuple[int, ...]) -> LongRow: ...
+    def go_on(self, long: Any, num_tokens: int) -> Sequence[Any] | None: ...
+    def event(self, result: Any, *, place: int, dimensions: int | None) -> wire.Event: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Long:
+    """An input that takes several turns, and how far it is."""
+
+    input: Input
+    row: LongRow
+
+
+class VectorHandle:
+    is_decoding = False
+    only_restores = False
+
+    def __init__(
+        self,
+        spec: wire.ModelSpec,
+        *,
+        runner: Computer,
+        ledger: TimeLedger,
+        vitals: Vitals,
+        weight_bytes: int = 0,
+        context_limit_tokens: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ):
+        self.spec = spec
+        self.weight_bytes = weight_bytes
+        self.last_used_at = clock()
+        self._context_limit_tokens = context_limit_tokens
+        self._runner = runner
+        self._ledger = ledger
+        self._vitals = vitals
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._pace = Pace.of(spec, may_batch=True)
+        self._cost = CostModel()
+        self._live: dict[str, VectorRequest] = {}
+        self._long: _Long | None = None
+        self._long_is_due = False
+        self._suspects: list[Input] = []  # of a bundle that failed: computed one by one
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._live
+
+    @property
+    def awaits_first_token(self) -> bool:
+        return not self.is_idle
+
+    @property
+    def num_live(self) -> int:
+        return len(self._live)
+
+    @property
+    def max_rows(self) -> int:
+        return self._pace.max_rows
+
+    @property
+    def status(self) -> wire.ModelStatus:
+        return wire.ModelStatus(
+            name=self.spec.name,
+            state="loaded",
+            weight_bytes=self.weight_bytes,
+            context_limit_tokens=self.spec.context_limit_tokens or self._context_limit_tokens,
+        )
+
+    def configure(self, spec: wire.ModelSpec) -> None:
+        """New settings count from the next turn on."""
+        self.spec = spec
+        self._pace = Pace.of(spec, may_batch=True)
+
+    def row_statuses(self) -> tuple[wire.RowStatus, ...]:
+        now = self._wall_clock()
+        return tuple(live.row_status(now=now) for live in self._live.values())
+
+    def get_live(self, request_id: str) -> VectorRequest | None:
+        return self._live.get(request_id)
+
+    def add(self, delivery: VectorDelivery, *, load_seconds: float = 0.0) -> Events:
+        live = VectorRequest(delivery, arrived_at=self._clock(), load_seconds=load_seconds)
+        self._forget(live.request_id)
+        self._live[live.request_id] = live
+        return []
+
+    def cancel(self, request_id: str) -> Events:
+        live = self._forget(request_id)
+        return [] if live is None else [(request_id, live.finished(wire.FinishReason.CANCELLED))]
+
+    def drop(self, request_id: str) -> None:
+        """As cancel, but another engine has the request now: nothing is said."""
+        self._forget(request_id)
+
+    def fetched(self, request_id: str) -> None:
+        """It restores nothing from disk."""
+
+    def persist(self) -> None:
+        """It keeps nothing."""
+
+    def turn(self, *, others_decode: bool = False) -> Events:
+        """Compute one bundle, unless those who decode are owed their time."""
+        events = self._end_overdue()
+        if not self._live or (others_decode and self._ledger.owes_decode):
+            return events
+        seconds = self._pace.slice_seconds(someone_decodes=others_decode)
+        bundle = self._next_bundle(seconds)
+        events += self._announce(bundle)
+        started = self._clock()
+        try:
+            with self._vitals.working(seconds):
+                results, num_tokens = self._compute(bundle, seconds)
+        # A failure ends the request that caused it, and only that one.
+        except Exception as error:
+            return events + self._recover(bundle, error)
+        self._learn(num_tokens, self._clock() - started, others_decode=others_decode)
+        return events + self._answer(bundle, results)
+
+    def _next_bundle(self, seconds: float) -> tuple[Input, ...]:
+        """A long row shares its turns with what fits into one."""
+        if self._suspects and self._long is None:
+            return (self._suspects[0],)
+        pending = self._pending(seconds)
+        if self._long is not None and (self._long_is_due or not pending):
+            self._long_is_due = False
+            return (self._long.input,)
+        self._long_is_due = True
+        return plan_bundle(
+            pending,
+            cost=self._cost,
+            seconds=seconds,
+            now=self._clock(),
+            max_rows=self._pace.max_rows,
+        )
+
+    def _pending(self, seconds: float) -> list[Pending]:
+        pending = [live.pending for live in self._live.values()]
+        if self._long is None:
+            return pending
+        width = self._width(seconds, context=0)
+        short = [[one for one in p.inputs if len(one.token_ids) <= width] for p in pending]
+        return [
+            Pending(inputs=inputs, arrived_at=one.arrived_at)
+            for one, inputs in zip(pending, short, strict=True)
+            if inputs
+        ]
+
+    def _width(self, seconds: float, *, context: int) -> int:
+        """How many tokens of one row fit into a turn."""
+        return self._cost.most_tokens(
+            seconds=seconds,
+            context=context,
+            at_most=self._pace.most_slice_tokens,
+            at_least=self._pace.least_slice_tokens,
+        )
+
+    def _compute(
+        self, bundle: tuple[Input, ...], seconds: float
+    ) -> tuple[Sequence[Any] | None, int]:
+        """The results, if they are ready; and how many tokens were computed, padding included."""
+        longest = max(len(one.token_ids) for one in bundle)
+        is_of_long = self._long is not None and bundle == (self._long.input,)
+        fits = longest <= self._width(seconds, context=0)
+        if len(bundle) > 1 or (fits and not is_of_long):
+            return self._runner.run([one.token_ids for one in bundle]), longest * len(bundle)
+        if self._long is None:
+            self._long = _Long(bundle[0], self._runner.begin(bundle[0].token_ids))
+        width = self._width(seconds, context=self._long.row.num_computed)
+        num_tokens = min(width, self._long.row.num_left)
+        results = self._runner.go_on(self._long.row, num_tokens)
+        if results is not None:
+            self._long = None
+        return results, num_tokens
+
+    def _learn(self, num_tokens: int, seconds: float, *, others_decode: bool) -> None:
+        self.last_used_at = self._clock()
+        context = self._long.row.num_computed if self._long is not None else 0
+        self._cost.learn(tokens=num_tokens, context=context, seconds=seconds)
+        if others_decode:
+            self._ledger.book_slice(seconds, share=self._pace.decode_share)
+        self._vitals.note_progress(prefilled_tokens=num_tokens)
+
+    def _announce(self, bundle: tuple[Input, ...]) -> Events:
+        now = self._wall_clock()
+        ids = dict.fromkeys(one.request_id for one in bundle)
+        return [(id, event) for id in ids for event in self._live[id].start(now=now)]
+
+    def _answer(self, bundle: tuple[Input, ...], results: Sequence[Any] | None) -> Events:
+        if results is None:
+            return []
+        events: Events = []
+        for one, result in zip(bundle, results, strict=True):
+            live = self._live[one.request_id]
+            event = self._runner.event(result, place=one.place, dimensions=live.work.dimensions)
+            added = live.add(one, event, now=self._wall_clock())
+            events += [(one.request_id, each) for each in added]
+            if not live.pending.inputs:
+                self._forget(one.request_id)
+            elif one in self._suspects:
+                self._suspects.remove(one)
+        return events
+
+    def _recover(self, bundle: tuple[Input, ...], error: Exception) -> Events:
+        logger.warning("bundle failed", extra={"model": self.spec.name}, exc_info=error)
+        self._long = None
+        self._vitals.note_progress()
+        if len(bundle) > 1:
+            self._suspects = list(bundle)
+            return []
+        live = self._forget(bundle[0].request_id)
+        assert live is not None
+        detail = f"The model could not go on with this request ({type(error).__name__})."
+        return [(live.request_id, _failed(live, wire.Code.ENGINE_ERROR, detail))]
+
+    def _end_overdue(self) -> Events:
+        now = self._wall_clock()
+        overdue = [live for live in self._live.values() if live.is_overdue(now)]
+        for live in overdue:
+            self._forget(live.request_id)
+        code, detail = wire.Code.DEADLINE_EXCEEDED, "The request's deadline has passed."
+        return [(live.request_id, _failed(live, code, detail)) for live in overdue]
+
+    def _forget(self, request_id: str) -> VectorRequest | None:
+        self._suspects = [one for one in self._suspects if one.request_id != request_id]
+        if self._long is not None and self._long.input.request_id == request_id:
+            self._long = None
+        return self._live.pop(request_id, None)
+
+
+def _failed(live: VectorRequest, code: wire.Code, detail: str) -> wire.Failed:
+    return wire.Failed(code=code, detail=detail, usage=live.usage)
