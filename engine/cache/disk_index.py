@@ -54,8 +54,7 @@ class DiskIndex:
             self._connection = self._open()
             self._rows = self._read_rows()
         except sqlite3.DatabaseError:
-            for suffix in ("", "-wal", "-shm"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            self._unlink()
             self._connection = self._open()
             self._rows = []
 
@@ -76,6 +75,15 @@ class DiskIndex:
 
     def close(self) -> None:
         self._connection.close()
+
+    def destroy(self) -> None:
+        """Close and delete it. The records' files become strays."""
+        self.close()
+        self._unlink()
+
+    def _unlink(self) -> None:
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
     def take_rows(self) -> list[Row]:
         """What was there when the index was opened, once."""

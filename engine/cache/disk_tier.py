@@ -106,7 +106,7 @@ class DiskTier:
                 return SaveOutcome(True, file_bytes, evicted)
         except (OSError, sqlite3.Error) as error:
             self._count_write_error(error)
-            self._come_back()
+            self._come_back(error)
         return SaveOutcome(False, file_bytes, evicted)
 
     def load(self, record: RecordKey, tokens: bytes) -> list[ArrayBytes] | None:
@@ -193,20 +193,28 @@ class DiskTier:
 
     def _open_index(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._read_index()
+        except sqlite3.DatabaseError:  # damaged where opening it did not look
+            self.index.destroy()
+            self._read_index()
+
+    def _read_index(self) -> None:
         self.index = DiskIndex(self._directory / "index.sqlite3")
         self.used_bytes = self.index.total_bytes()
         day = self._today()
         self._written = (day, self.index.written_bytes(day))
 
-    def _come_back(self) -> None:
-        """Somebody may have deleted the folder: then begin with an empty one."""
-        if self._directory.exists():
+    def _come_back(self, error: Exception) -> None:
+        """Begin with an empty index where the folder was deleted or the index is damaged."""
+        is_damaged = type(error) is sqlite3.DatabaseError
+        if self._directory.exists() and not is_damaged:
             return
         try:
-            self.index.close()
+            self.index.destroy()
             self._open_index()
-        except (OSError, sqlite3.Error) as error:
-            self._count_write_error(error)
+        except (OSError, sqlite3.Error) as another:
+            self._count_write_error(another)
 
     def _write(self, row: Row, pieces: Sequence[bytes | memoryview]) -> None:
         target = self._path(row.record)

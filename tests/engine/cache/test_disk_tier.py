@@ -3,52 +3,16 @@
 from __future__ import annotations
 
 import errno
-import os
-import random
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
-from engine.cache.disk_index import Row
 from engine.cache.disk_tier import MAX_UNLINKS, DiskLimits
 from engine.cache.files import RealFiles
-from engine.cache.record import ArrayBytes, Kind, RecordKey
-from engine.core.blocks import Chain, token_bytes
 
-from .toys import ROOT, UNLIMITED, make_disk, tenant
-
-PAYLOAD_BYTES = 3000
-
-
-def make_rows(count: int, *, first_token: int = 0) -> list[Row]:
-    tokens = token_bytes(range(first_token, first_token + 256 * count))
-    return [
-        Row(
-            record=RecordKey(span.key, Kind.SLICE),
-            model="toy",
-            parent=span.parent,
-            tokens=span.token_bytes,
-            file_bytes=0,
-            owners=frozenset([tenant("ann")]),
-            used_at=float(span.start),
-        )
-        for span in Chain(ROOT, tokens).spans(256 * count)
-    ]
-
-
-def arrays_of(row: Row) -> list[ArrayBytes]:
-    content = random.Random(row.record.block).randbytes(PAYLOAD_BYTES)
-    return [ArrayBytes("f", (10, 100), content[:1000]), ArrayBytes("f", (2000,), content[1000:])]
-
-
-def content_of(arrays: Iterable[ArrayBytes]) -> list[bytes]:
-    return [bytes(array.data) for array in arrays]
-
-
-def record_files(directory: Path) -> list[Path]:
-    return sorted(path for path in directory.rglob("*.slice"))
+from .toys import UNLIMITED, arrays_of, content_of, make_disk, make_rows, record_files
 
 
 def test_what_was_saved_is_read_back_after_a_restart(tmp_path: Path) -> None:
@@ -214,73 +178,6 @@ def test_a_failing_disk_is_survived_counted_and_left_clean(tmp_path: Path, code:
     files.code = None
     assert disk.save(rows[2], arrays_of(rows[2])).is_persisted
     assert {found.record for found in disk.index.oldest(1000)} == {rows[0].record, rows[2].record}
-
-
-class StoppingFiles(RealFiles):
-    """Lets a number of bytes and renames through, then stops as kill -9 would."""
-
-    class Killed(BaseException):
-        pass
-
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
-
-    def write_new(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        data = b"".join(bytes(piece) for piece in pieces)
-        self._spend(0)
-        super().write_new(path, [data[: self.budget]])
-        self._spend(len(data))
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._spend(1)
-        super().rename(source, target)
-
-    def unlink(self, path: Path) -> None:
-        self._spend(1)
-        super().unlink(path)
-
-    def _spend(self, amount: int) -> None:
-        if amount > self.budget or self.budget == 0:
-            self.budget = 0
-            raise self.Killed
-        self.budget -= amount
-
-
-def test_after_a_kill_at_any_byte_a_record_is_whole_or_absent_and_no_file_is_left_over(
-    tmp_path: Path,
-) -> None:
-    """Crash points spread over ten saves that also evict; CRASH_STATES=2500 for a night."""
-    limits = DiskLimits(budget_bytes=20_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
-    rows = make_rows(10)
-    whole = sum(make_disk(tmp_path / "whole").save(row, arrays_of(row)).file_bytes for row in rows)
-    num_states = int(os.environ.get("CRASH_STATES", "150"))
-    for number in range(num_states):
-        directory = tmp_path / str(number)
-        _save_until_killed(directory, limits, rows, whole * number // num_states)
-        _check_after_restart(directory, limits, rows)
-
-
-def _save_until_killed(directory: Path, limits: DiskLimits, rows: list[Row], budget: int) -> None:
-    disk = make_disk(directory, limits=limits, files=StoppingFiles(budget))
-    try:
-        for row in rows:
-            disk.save(row, arrays_of(row))
-    except StoppingFiles.Killed:
-        pass
-    disk.close()
-
-
-def _check_after_restart(directory: Path, limits: DiskLimits, rows: list[Row]) -> None:
-    disk = make_disk(directory, limits=limits)
-    while not disk.sweep():
-        pass
-    assert not list(directory.glob("*.tmp"))
-    indexed = {found.record.file_name for found in disk.index.oldest(1000)}
-    assert {path.name for path in record_files(directory)} <= indexed
-    for row in rows:
-        found = disk.load(row.record, row.tokens)
-        assert found is None or content_of(found) == content_of(arrays_of(row))
-    disk.close()
 
 
 def test_a_broken_index_is_started_anew(tmp_path: Path) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from engine.cache.captures import Captured, Payload
+from engine.cache.disk_index import Row
 from engine.cache.disk_tier import DiskLimits, DiskTier
 from engine.cache.files import Files
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.plan import Needs, Query, RestorePlan
 from engine.cache.prefix import PrefixCache
-from engine.cache.record import ArrayBytes
+from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.core.blocks import Chain, root_key, token_bytes
 
 ROOT = root_key({"model": "toy"})
 ATTENTION = Needs(has_slices=True, has_boundaries=False)
 HYBRID = Needs(has_slices=True, has_boundaries=True)
 RECURRENT = Needs(has_slices=False, has_boundaries=True)
+PAYLOAD_BYTES = 3000
 UNLIMITED = DiskLimits(budget_bytes=1 << 40, free_floor_bytes=0, daily_write_bytes=1 << 40)
 
 
@@ -89,3 +92,32 @@ def restored_tokens(cache: PrefixCache, asked: Query, plan: RestorePlan) -> None
     if asked.needs.has_boundaries and plan.num_tokens:
         assert boundary == prefix
     assert plan.num_tokens < asked.num_tokens
+
+
+def make_rows(count: int, *, first_token: int = 0) -> list[Row]:
+    tokens = token_bytes(range(first_token, first_token + 256 * count))
+    return [
+        Row(
+            record=RecordKey(span.key, Kind.SLICE),
+            model="toy",
+            parent=span.parent,
+            tokens=span.token_bytes,
+            file_bytes=0,
+            owners=frozenset([tenant("ann")]),
+            used_at=float(span.start),
+        )
+        for span in Chain(ROOT, tokens).spans(256 * count)
+    ]
+
+
+def arrays_of(row: Row) -> list[ArrayBytes]:
+    content = random.Random(row.record.block).randbytes(PAYLOAD_BYTES)
+    return [ArrayBytes("f", (10, 100), content[:1000]), ArrayBytes("f", (2000,), content[1000:])]
+
+
+def content_of(arrays: Iterable[ArrayBytes]) -> list[bytes]:
+    return [bytes(array.data) for array in arrays]
+
+
+def record_files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*.slice"))
