@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponseBase
+from django.utils.module_loading import import_string
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
@@ -18,6 +20,7 @@ from accounts import audit
 from accounts.access import end_use_of_person
 from accounts.admin.audited import AuditedAdmin
 from accounts.admin.quotas import QuotaInline
+from accounts.audit import address_of
 from accounts.models import User
 
 _POWERS = ("is_staff", "is_superuser", "groups", "manages", "user_permissions")
@@ -107,7 +110,18 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
         It is counted but not listed: titles of conversations are nobody else's business.
         """
         _, counts, _, protected = super().get_deleted_objects(objs, request)
+        if request.user in objs:  # so that somebody is left who may do this
+            protected = [*protected, "Your own account: delete it on the page Your data."]
         return [str(person) for person in objs], counts, set(), protected
+
+    def delete_model(self, request: HttpRequest, obj: User) -> None:
+        """With everything that others keep of them. Settings say how: accounts knows of none."""
+        delete_person = import_string(settings.ACCOUNTS_DELETE_PERSON)
+        delete_person(obj, actor=request.user, address=address_of(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        for person in queryset:
+            self.delete_model(request, person)
 
 
 def _may_touch(request: HttpRequest, person: User | None) -> bool:

@@ -7,7 +7,7 @@ import uuid
 
 from engine import wire
 from hosting.actions.admission import check_may_use
-from hosting.actions.generations import Order
+from hosting.actions.generations import Order, tenant_of
 from hosting.engine_client import get_client
 
 
@@ -17,7 +17,7 @@ def start_count(order: Order) -> str:
     generate = wire.Generate(
         request_id=str(uuid.uuid4()),
         model=order.model.name,
-        tenant=f"user:{order.user.pk}",
+        tenant=tenant_of(order.user.pk),
         priority=wire.Priority.API,
         submitted_at=time.time(),
         sampling=wire.Sampling(seed=0),

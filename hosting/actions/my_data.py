@@ -12,6 +12,7 @@ from accounts import audit
 from accounts.models import ApiKey, UsageRecord, User
 from hosting.actions.access import end_open_generations
 from hosting.actions.export import as_json
+from hosting.actions.generations import tenant_of
 from hosting.actions.refusals import Refusal
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Conversation, Generation
@@ -31,20 +32,29 @@ def export_of(user: User) -> dict[str, Any]:
     }
 
 
-def delete_person(user: User, *, address: str) -> None:
+def forget_computed(user: User) -> None:
+    """The engines delete what they keep of this person's prompts alone. Raises Refusal."""
+    try:
+        get_client().forget_tenant(tenant_of(user.pk))
+    except EngineUnavailable as error:
+        message = "The engine cannot be reached now. Try again in a minute."
+        raise Refusal("engine_unavailable", message, status=503) from error
+
+
+def delete_person(user: User, *, actor: User, address: str) -> None:
     """With conversations, generations and keys; the ledger keeps nameless sums.
 
-    What runs is stopped; the engine forgets what it computed for this person alone. The last
+    What runs is stopped; the engines forget what it computed for this person alone. The last
     administrator stays. Raises Refusal.
     """
-    tenant = f"user:{user.pk}"
+    tenant = tenant_of(user.pk)
     with transaction.atomic():
         others = User.objects.administrators().exclude(pk=user.pk).select_for_update()
         if user.is_superuser and not others:
             raise Refusal("last_administrator", "The last administrator cannot be deleted.")
         end_open_generations(user_id=user.pk)
         ids = [str(pk) for pk in Generation.objects.of(user.pk).values_list("pk", flat=True)]
-        audit.record("person.delete", actor=user, address=address, target=f"person {user.pk}")
+        audit.record("person.delete", actor=actor, address=address, target=f"person {user.pk}")
         user.delete()
         transaction.on_commit(lambda: _forget(tenant, ids))
 

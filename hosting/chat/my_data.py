@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from accounts.audit import address_of, record_of
-from hosting.actions.my_data import delete_person, export_of
+from hosting.actions.my_data import delete_person, export_of, forget_computed
 from hosting.actions.refusals import Refusal
 
 
@@ -44,10 +44,24 @@ def export(request: HttpRequest) -> HttpResponse:
     return response
 
 
+@login_required
+@require_POST
+def forget(request: HttpRequest) -> HttpResponse:
+    """What was computed of the person's prompts is deleted; their conversations stay."""
+    try:
+        forget_computed(request.user)
+    except Refusal as refusal:
+        messages.error(request, refusal.message)
+    else:
+        record_of(request, "person.forget", target=request.user)
+        messages.success(request, _("What was computed of your prompts is being deleted."))
+    return redirect("my-data")
+
+
 def _delete(request: HttpRequest) -> HttpResponse:
     user = request.user
     try:
-        delete_person(user, address=address_of(request))
+        delete_person(user, actor=user, address=address_of(request))
     except Refusal as refusal:
         messages.error(request, refusal.message)
         return redirect("my-data")

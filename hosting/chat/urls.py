@@ -16,4 +16,5 @@ urlpatterns = [
     path("chat/models", models.model_list),
     path("accounts/data/", my_data.my_data, name="my-data"),
     path("accounts/data/export", my_data.export, name="my-data-export"),
+    path("accounts/data/forget", my_data.forget, name="my-data-forget"),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -67,3 +68,32 @@ def test_the_last_administrator_stays(person: User) -> None:
     response = browser.post(URL, {"email": person.email}, follow=True)
     assert "last administrator" in response.content.decode()
     assert User.objects.filter(pk=person.pk).exists()
+
+
+def test_what_was_computed_is_forgotten_and_nothing_else(
+    page: Client, person: User, talked: None, redis_url: str
+) -> None:
+    response = page.post(f"{URL}forget", follow=True)
+    assert "is being deleted" in response.content.decode()
+    notices = [fields["m"] for _, fields in connect(redis_url).xrange("hearth:control")]
+    assert any("ForgetTenant" in notice and f"user:{person.pk}" in notice for notice in notices)
+    assert Conversation.objects.count() == 1
+    assert AuditRecord.objects.filter(action="person.forget").exists()
+
+
+def test_with_redis_away_it_is_said_that_nothing_was_cleared(page: Client, settings: Any) -> None:
+    settings.REDIS_URL = "unix:///nonexistent/redis.sock"
+    assert "cannot be reached" in page.post(f"{URL}forget", follow=True).content.decode()
+
+
+def test_a_person_deleted_by_an_administrator_is_forgotten_as_well(
+    person: User, talked: None, redis_url: str
+) -> None:
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("root@example.org"))
+    browser.post(f"/admin/accounts/user/{person.pk}/delete/", {"post": "yes"})
+    assert not User.objects.filter(pk=person.pk).exists()
+    notices = [fields["m"] for _, fields in connect(redis_url).xrange("hearth:control")]
+    assert any("ForgetTenant" in notice for notice in notices)
+    record = AuditRecord.objects.get(action="person.delete")
+    assert record.actor is not None

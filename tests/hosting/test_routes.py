@@ -65,6 +65,7 @@ WHO_MAY = {
     "accounts/keys/": Who.SIGNED_IN,
     "accounts/data/": Who.SIGNED_IN,
     "accounts/data/export": Who.SIGNED_IN,
+    "accounts/data/forget": Who.SIGNED_IN,
     "chat/conversations": Who.SIGNED_IN,
     "chat/messages": Who.SIGNED_IN,
     "chat/models": Who.SIGNED_IN,
