@@ -16,6 +16,7 @@ from engine.intake.prompt import check_form, tokenize_prompt
 from engine.intake.refusal import check_budget, invalid
 from engine.intake.rendering import Prompt, render_prompt
 from engine.intake.sampling_check import check_limits, check_sampling
+from engine.intake.vector_door import check_vectors
 
 
 class Door:
@@ -58,6 +59,12 @@ class Door:
             return len(_prompt(generate, folder, limit_tokens).token_ids)
         except TooManyTokens as error:
             return error.num_tokens
+
+    def check_vectors(
+        self, command: wire.Embed | wire.Rerank, spec: wire.ModelSpec
+    ) -> wire.VectorWork:
+        """Raises Refusal."""
+        return check_vectors(command, spec, self.open_folder(spec))
 
     def open_folder(self, spec: wire.ModelSpec) -> ModelFolder:
         """What the model's folder says, read if need be. Raises Refusal."""

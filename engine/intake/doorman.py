@@ -26,6 +26,9 @@ TRIAL_WAIT_MS = 10  # how long to read for new entries while grammars are being 
 logger = logging.getLogger(__name__)
 
 
+_Asked = wire.Generate | wire.CountTokens | wire.Embed | wire.Rerank
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Checked:
     """A request whose grammars are still being tried; all else of it is good."""
@@ -100,8 +103,12 @@ class Doorman:
         if isinstance(command, wire.CountTokens):
             self._count(entry, command.generate)
             return
+        if isinstance(command, wire.Embed | wire.Rerank):
+            self._check_vectors(entry, command)
+            return
         generate = command
         spec = self._spec(generate.model)
+        _check_kind(spec, wire.ModelKind.GENERATE)
         work = self._door.check(generate, spec)
         if grammars := grammars_of(generate):
             checked = _Checked(entry=entry, work=work, spec=spec, grammars=grammars)
@@ -109,6 +116,12 @@ class Doorman:
             self._admit_tried(checked)
         else:
             self._admit(entry, work, spec)
+
+    def _check_vectors(self, entry: Entry, command: wire.Embed | wire.Rerank) -> None:
+        spec = self._spec(command.model)
+        is_embed = isinstance(command, wire.Embed)
+        _check_kind(spec, wire.ModelKind.EMBED if is_embed else wire.ModelKind.RERANK)
+        self._admit(entry, self._door.check_vectors(command, spec), spec)
 
     def _count(self, entry: Entry, generate: wire.Generate) -> None:
         num_tokens = self._door.count(generate, self._spec(generate.model))
@@ -119,7 +132,7 @@ class Doorman:
             self._admit(checked.entry, checked.work, checked.spec)
             self._on_trial.pop(checked.entry.entry_id, None)
 
-    def _admit(self, entry: Entry, work: wire.Work, spec: wire.ModelSpec) -> None:
+    def _admit(self, entry: Entry, work: wire.Work | wire.VectorWork, spec: wire.ModelSpec) -> None:
         admission = self._queue.admit(entry, work, spec)
         match admission.outcome:
             case "queue_full":
@@ -152,12 +165,17 @@ class Doorman:
         return self._models[name]
 
 
-def _decode(message: str) -> wire.Generate | wire.CountTokens:
+def _check_kind(spec: wire.ModelSpec, wanted: wire.ModelKind) -> None:
+    if spec.kind is not wanted:
+        raise refusal.wrong_kind(spec.name, wanted=wanted, kind=spec.kind)
+
+
+def _decode(message: str) -> _Asked:
     try:
         command = wire.decode(message)
     except wire.WireError as error:
         raise invalid(None, "The request is malformed.") from error
-    if not isinstance(command, wire.Generate | wire.CountTokens):
+    if not isinstance(command, _Asked):
         raise invalid(None, "The request is malformed.")
     return command
 

@@ -53,6 +53,8 @@ class ModelFolder:
             or config.get("vocab_size")
             or tokenizer.get_vocab_size(with_added_tokens=True)
         )
+        hidden_size = text_config.get("hidden_size") or config.get("hidden_size")
+        self.hidden_size = hidden_size if isinstance(hidden_size, int) else None
         special = _special_tokens(
             _read_json(path / "special_tokens_map.json", is_optional=True) | settings
         )

@@ -32,6 +32,15 @@ def model_not_found(name: str) -> Refusal:
     )
 
 
+def wrong_kind(name: str, *, wanted: wire.ModelKind, kind: wire.ModelKind) -> Refusal:
+    does = {
+        wire.ModelKind.GENERATE: "answers",
+        wire.ModelKind.EMBED: "makes embeddings",
+        wire.ModelKind.RERANK: "reranks",
+    }
+    return invalid("model", f"The model '{name}' {does[kind]}; one that {does[wanted]} is needed.")
+
+
 def model_unusable(name: str, reason: str) -> Refusal:
     detail = f"The model '{name}' cannot be used: {reason}."
     return Refusal(wire.Refused(code=wire.Code.MODEL_LOAD_FAILED, detail=detail, param="model"))

@@ -65,16 +65,18 @@ class IntakeQueue:
         line: str | None = self._redis.get(wire.Keys.MODELS)
         return line
 
-    def admit(self, entry: Entry, work: wire.Work, spec: wire.ModelSpec) -> Admission:
-        prompt_tokens = len(work.prompt_token_ids)
+    def admit(
+        self, entry: Entry, work: wire.Work | wire.VectorWork, spec: wire.ModelSpec
+    ) -> Admission:
+        prompt_tokens, max_tokens = _sizes(work)
         outcome, num_waiting = self._scripts(
             "admit",
             entry.request_id,
             entry.entry_id,
             wire.encode(work),
-            wire.encode(wire.Accepted(prompt_tokens=prompt_tokens, max_tokens=work.max_tokens)),
+            wire.encode(wire.Accepted(prompt_tokens=prompt_tokens, max_tokens=max_tokens)),
             prompt_tokens,
-            prompt_tokens + min(work.max_tokens, _TYPICAL_OUTPUT_TOKENS),
+            prompt_tokens + min(max_tokens, _TYPICAL_OUTPUT_TOKENS),
             int(work.deadline_at * 1000) if work.deadline_at else 0,
             spec.max_queue,
             spec.max_queue_per_tenant,
@@ -132,3 +134,10 @@ class IntakeQueue:
                 message=fields["m"],
                 num_tries=self._redis.hincrby(key, "intake_tries", 1),
             )
+
+
+def _sizes(work: wire.Work | wire.VectorWork) -> tuple[int, int]:
+    """Tokens of the prompts, and the most that an answer has."""
+    if isinstance(work, wire.VectorWork):
+        return work.num_tokens, 0
+    return len(work.prompt_token_ids), work.max_tokens

@@ -1,0 +1,109 @@
+"""From an Embed or a Rerank to the VectorWork that an engine can do, or a Refusal.
+
+It does not know where requests come from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from engine import wire
+from engine.intake import refusal
+from engine.intake.encode import Conversation, TooManyTokens
+from engine.intake.messages import check_text
+from engine.intake.model_folder import ModelFolder
+from engine.intake.refusal import invalid
+
+# How rerankers that answer yes or no were trained to be asked (Qwen3-Reranker's model card)
+_INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
+_BEFORE = (
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    'the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n'
+    "<|im_start|>user\n"
+)
+_AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+
+
+def check_vectors(
+    command: wire.Embed | wire.Rerank, spec: wire.ModelSpec, folder: ModelFolder
+) -> wire.VectorWork:
+    """Raises Refusal."""
+    limit_tokens = spec.context_limit_tokens or folder.limit_tokens
+    seconds = command.deadline_seconds
+    if isinstance(command, wire.Embed):
+        _check_dimensions(command.dimensions, folder.hidden_size)
+        inputs, dimensions = _embedded(command, folder, limit_tokens), command.dimensions
+    else:
+        inputs, dimensions = _judged(command, folder, limit_tokens), None
+    return wire.VectorWork(
+        request_id=command.request_id,
+        model=command.model,
+        tenant=command.tenant,
+        priority=command.priority,
+        submitted_at=command.submitted_at,
+        accepted_at=time.time(),
+        inputs=tuple(inputs),
+        dimensions=dimensions,
+        deadline_at=None if seconds is None else command.submitted_at + seconds,
+    )
+
+
+def _check_dimensions(wanted: int | None, hidden_size: int | None) -> None:
+    if wanted is not None and hidden_size is not None and wanted > hidden_size:
+        raise invalid("dimensions", f"This model's vectors have {hidden_size} dimensions.")
+
+
+def _embedded(
+    command: wire.Embed, folder: ModelFolder, limit_tokens: int
+) -> Iterator[tuple[int, ...]]:
+    for place, ids in enumerate(command.inputs):
+        yield _checked_ids(ids, f"input[{place}]", folder, limit_tokens)
+    for place, text in enumerate(command.texts):
+        where = f"input[{place}]" if len(command.texts) > 1 else "input"
+        if not check_text(where, text):
+            raise invalid(where, "This must not be empty.")
+        try:
+            yield folder.encoder.encode_prompt(text, max_tokens=limit_tokens)
+        except TooManyTokens as error:
+            raise _too_long(where, limit_tokens, error) from error
+
+
+def _judged(
+    command: wire.Rerank, folder: ModelFolder, limit_tokens: int
+) -> Iterator[tuple[int, ...]]:
+    """Query and documents are text, whatever they spell."""
+    check_text("query", command.query)
+    for place, document in enumerate(command.documents):
+        where = f"documents[{place}]"
+        check_text(where, document)
+        asked = f"<Instruct>: {_INSTRUCTION}\n<Query>: {command.query}\n<Document>: {document}"
+        said = folder.encoder.break_spellings(
+            Conversation(messages=[{"role": "user", "content": asked}], tools=[], options={})
+        )
+        rendered = f"{_BEFORE}{said.messages[0]['content']}{_AFTER}"
+        try:
+            yield folder.encoder.encode_rendered(
+                rendered, marker=said.marker, max_tokens=limit_tokens
+            )
+        except TooManyTokens as error:
+            raise _too_long(where, limit_tokens, error) from error
+
+
+def _checked_ids(
+    ids: tuple[int, ...], where: str, folder: ModelFolder, limit_tokens: int
+) -> tuple[int, ...]:
+    if not ids or not all(0 <= one < folder.vocabulary_size for one in ids):
+        raise invalid(where, "These are no tokens of this model.")
+    if len(ids) > limit_tokens:
+        raise _too_long(where, limit_tokens, TooManyTokens(len(ids)))
+    return ids
+
+
+def _too_long(where: str, limit_tokens: int, error: TooManyTokens) -> refusal.Refusal:
+    return refusal.prompt_too_long(
+        where,
+        limit_tokens=limit_tokens,
+        prompt_tokens=error.num_tokens,
+        is_estimate=error.is_estimate,
+    )
