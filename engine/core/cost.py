@@ -14,15 +14,18 @@ _FORGETTING = 0.97
 _OUTLIER_FACTOR = 8.0  # a first use of a shape may compile for seconds: no news about speed
 _CONTEXT_UNIT = 1024.0  # keeps the three features of one magnitude
 _PRIOR = (0.005, 0.002, 0.0002)  # 500 tokens/s: cautious until measured
-_PRIOR_WEIGHT = 0.05
+# Of a coefficient's relative error, against 1e-3 for that of one slice's time: it decides only
+# what the slices so far do not tell, and there it is too cautious rather than too bold.
+_PRIOR_WEIGHT = 1e-6
 
 
 class CostModel:
     def __init__(self) -> None:
         self._coefficients = _PRIOR
-        self._moments = [[_PRIOR_WEIGHT if i == j else 0.0 for j in range(3)] for i in range(3)]
-        self._targets = [_PRIOR_WEIGHT * value for value in _PRIOR]
+        self._moments = [[0.0] * 3 for _ in range(3)]
+        self._targets = [0.0] * 3
         self._num_learned = 0
+        self._add_prior(_PRIOR_WEIGHT)
 
     def predict(self, tokens: int, context: float) -> float:
         """Seconds for a slice of `tokens` tokens after `context` others."""
@@ -71,10 +74,12 @@ class CostModel:
                     _FORGETTING * self._moments[i][j] + weight * features[i] * features[j]
                 )
         # Some of the prior flows back, or forgetting would leave the equations singular.
-        for i in range(3):
-            refill = (1 - _FORGETTING) * _PRIOR_WEIGHT * 1e-2
-            self._moments[i][i] += refill
-            self._targets[i] += refill * _PRIOR[i]
+        self._add_prior((1 - _FORGETTING) * _PRIOR_WEIGHT)
+
+    def _add_prior(self, weight: float) -> None:
+        for i, value in enumerate(_PRIOR):
+            self._moments[i][i] += weight / value**2
+            self._targets[i] += weight / value
 
 
 def _features(tokens: int, context: float) -> tuple[float, float, float]:

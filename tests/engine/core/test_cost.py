@@ -64,3 +64,12 @@ def test_turns_of_several_short_slices_teach_what_a_long_one_costs() -> None:
         seconds = 0.001 + 0.0005 * sum(tokens for tokens, _ in turn)
         model.learn_turn(turn, seconds=seconds)
     assert model.predict(200, 30) == pytest.approx(0.1, rel=0.15)
+
+
+def test_what_was_never_tried_is_not_believed_to_be_free() -> None:
+    """After prompts of one token only, what a token costs cannot be known."""
+    model = CostModel()
+    for _ in range(50):
+        model.learn(tokens=1, context=0, seconds=0.0015)
+    assert model.predict(1, 0) == pytest.approx(0.0015, rel=0.05)
+    assert model.predict(60, 30) > 0.03
