@@ -128,7 +128,7 @@ def _fault(number: int, mark: str, fault: str) -> Verdict:
 
 
 def _is_marked(one: AuditRecord, mark_before: str) -> bool:
-    keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    keys = [str(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)]
     return any(hmac.compare_digest(one.mark, _mark(one, mark_before, key)) for key in keys)
 
 

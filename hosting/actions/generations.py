@@ -36,6 +36,7 @@ _LEDGER_KINDS = {
     Generation.Kind.TITLE: UsageRecord.Kind.INTERNAL,
 }
 
+Submitted = wire.Generate | wire.Embed | wire.Rerank
 logger = logging.getLogger(__name__)
 
 
@@ -88,6 +89,9 @@ class Order:
         raw = (self.prompt, self.suffix, self.prompt_token_ids)
         return (*(self.messages or ()), *self.tools, *filter(None, raw))
 
+    def command(self, generation: Generation, terms: Terms) -> Submitted:
+        return _command(generation, self, terms)
+
 
 def start_generation(order: Order) -> Generation:
     """Admit it, commit the row, then submit it. With Redis away it waits for `reconcile`.
@@ -97,7 +101,7 @@ def start_generation(order: Order) -> Generation:
     with transaction.atomic():
         terms = _terms(order)
         generation = _row(order, terms)
-        command = _command(generation, order, terms)
+        command = order.command(generation, terms)
         generation.request = wire.encode(command)
         generation.save(force_insert=True)
         transaction.on_commit(partial(submit, command))
@@ -143,7 +147,7 @@ def close_cancelled(generation: Generation) -> bool:
     return close_generation(generation.pk, cancelled_before_start())
 
 
-def submit(command: wire.Generate) -> None:
+def submit(command: Submitted) -> None:
     try:
         get_client().submit(command)
     except EngineUnavailable:
@@ -160,6 +164,14 @@ def _send_cancel(request_id: str) -> None:
 def tenant_of(person_id: int) -> str:
     """Whose turn and whose cache it is, in words that tell an engine nothing else."""
     return f"user:{person_id}"
+
+
+def _teams_of(order: Order) -> tuple[str, ...]:
+    """Whose prefixes the request shares beside the person's own, where the model's mode says so."""
+    if order.model.cache_sharing != HostedModel.CacheSharing.TEAM:
+        return ()
+    ids = order.user.groups.order_by("pk").values_list("pk", flat=True)
+    return tuple(f"group:{pk}" for pk in ids)
 
 
 def _terms(order: Order) -> Terms:
@@ -195,6 +207,7 @@ def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generat
         request_id=str(generation.pk),
         model=order.model.name,
         tenant=generation.tenant,
+        cache_teams=_teams_of(order),
         priority=wire.Priority(generation.priority),
         submitted_at=time.time(),
         sampling=_sampling(order.model, order.sampling),

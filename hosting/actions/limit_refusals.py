@@ -34,17 +34,18 @@ class LimitMet(LimitRefusal):
     def __init__(self, meter: Meter, wanted: int, now: datetime.datetime) -> None:
         self.kind = "tokens" if meter.counts_tokens else "requests"
         self.is_final = meter.is_spent(wanted)
-        self.retry_seconds = meter.wait_seconds(wanted, now)
+        wait_seconds = meter.wait_seconds(wanted, now)
+        self.retry_seconds = wait_seconds
         code = "insufficient_quota" if self.is_final else "rate_limit_exceeded"
-        super().__init__(code, f"{_sentence(meter)} {self._when(meter)}", status=429)
+        super().__init__(code, f"{_sentence(meter)} {self._when(meter, wait_seconds)}", status=429)
 
-    def _when(self, meter: Meter) -> str:
+    def _when(self, meter: Meter, wait_seconds: float) -> str:
         if meter.name == "max_concurrent":
             return "Wait until one has ended."
         if self.is_final:
             at = meter.resets_at
             return f"The next period begins on {at:%-d %B} at {at:%H:%M} ({at.tzinfo})."
-        return f"There is room again in about {_duration(self.retry_seconds)}."
+        return f"There is room again in about {_duration(wait_seconds)}."
 
 
 class TooLarge(LimitRefusal):

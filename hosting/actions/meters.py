@@ -97,7 +97,7 @@ def _meters(
         yield _window("requests_per_minute", limits, uses, now)
     if limits.tokens_per_minute is not None:
         ended = rows.filter(finished_at__gt=now - MINUTE).order_by("finished_at")
-        spent = [(row.finished_at, row.charged_tokens) for row in ended.iterator()]
+        spent = [(row.finished_at or now, row.charged_tokens) for row in ended.iterator()]
         yield _window("tokens_per_minute", limits, spent, now, reserved=reserved)
     yield from _budgets(limits, subject, now, reserved)
 

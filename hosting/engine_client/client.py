@@ -53,7 +53,7 @@ class EngineClient:
             for name in ("submit", "cancel", "waiting")
         }
 
-    def submit(self, command: wire.Generate) -> None:
+    def submit(self, command: wire.Generate | wire.Embed | wire.Rerank) -> None:
         """Hand a request to intake. Does nothing when Redis already knows its id."""
         self._submit(command, wire.encode(command))
 
@@ -97,6 +97,10 @@ class EngineClient:
         with speaking_to_redis():
             for start in range(0, len(keys), 1000):
                 self._redis.unlink(*keys[start : start + 1000])
+
+    def unpublish(self, publication: str) -> None:
+        """Engines delete what they keep for this published prompt alone."""
+        self._tell_engines(wire.Unpublish(publication=publication))
 
     def engines(self) -> list[wire.EngineStatus]:
         """The last heartbeat of every engine that is alive."""
@@ -153,7 +157,7 @@ class EngineClient:
         with speaking_to_redis():
             self._redis.ping()
 
-    def _submit(self, about: wire.Generate, message: str) -> None:
+    def _submit(self, about: wire.Generate | wire.Embed | wire.Rerank, message: str) -> None:
         self._run(
             "submit",
             about.request_id,
@@ -166,7 +170,7 @@ class EngineClient:
             MAX_INTAKE_BACKLOG,
         )
 
-    def _run(self, script: str, *arguments: str | int) -> Any:
+    def _run(self, script: str, *arguments: str | float) -> Any:
         with speaking_to_redis():
             return self._scripts[script](args=arguments)
 
