@@ -10,8 +10,8 @@ from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from engine import wire
 
-# Between JSON's tokens: enough to indent, and an end to it for models that would never stop.
-_WHITESPACE = r"[\x20\x0A\x0D\x09]{1,48}"
+# Between JSON's tokens: a space, or a new line and its indent. Some models would never stop.
+_WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
 
 Part = dict[str, Any]
 

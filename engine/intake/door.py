@@ -98,6 +98,7 @@ def _work(generate: wire.Generate, prompt: Prompt, *, max_tokens: int) -> wire.W
         tool_choice=generate.tool_choice,
         grammar=generate.grammar,
         starts_in_reasoning=prompt.starts_in_reasoning,
+        has_thought=prompt.has_thought,
         deadline_at=None if deadline is None else generate.submitted_at + deadline,
         boundaries=prompt.boundaries,
         cache_teams=generate.cache_teams,

@@ -26,6 +26,17 @@ _REASONING_STARTS = (
     "[THINK]",
     "<|START_THINKING|>",
 )
+# One that ends so has the thoughts behind it.
+_REASONING_ENDS = (
+    "</think>",
+    "</longcat_think>",
+    "<|think:end|>",
+    "</thinking>",
+    "</seed:think>",
+    "[/THINK]",
+    "<|END_THINKING|>",
+    "<channel|>",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +46,7 @@ class Prompt:
     token_ids: tuple[int, ...]
     boundaries: tuple[int, ...] = ()
     starts_in_reasoning: bool = False
+    has_thought: bool = False
 
 
 def render_prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Prompt:
@@ -51,9 +63,12 @@ def render_prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int)
     )
     if generate.publication is not None:
         return _published(token_ids, boundaries)
-    starts_in_reasoning = rendered.rstrip().endswith(_REASONING_STARTS)
+    ending = rendered.rstrip()
     return Prompt(
-        token_ids=token_ids, boundaries=boundaries, starts_in_reasoning=starts_in_reasoning
+        token_ids=token_ids,
+        boundaries=boundaries,
+        starts_in_reasoning=ending.endswith(_REASONING_STARTS),
+        has_thought=ending.endswith(_REASONING_ENDS),
     )
 
 

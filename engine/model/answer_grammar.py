@@ -45,7 +45,7 @@ def _calls(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
 
 
 def _with_thinking(lark: LarkBuilder, body: str, work: wire.Work, tokenizer: Any) -> str:
-    if not tokenizer.has_thinking:
+    if not tokenizer.has_thinking or work.has_thought:
         return body
     thought = f"{lark.until(tokenizer.think_end)} {_SPACE}"
     if work.starts_in_reasoning:

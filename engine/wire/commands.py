@@ -69,6 +69,7 @@ class Work:
     tool_choice: ToolChoice = dataclasses.field(default_factory=ToolChoice)
     grammar: Grammar | None = None
     starts_in_reasoning: bool = False  # the template has already opened the thinking
+    has_thought: bool = False  # the template has already closed it again
     deadline_at: float | None = None
     boundaries: tuple[int, ...] = ()
     cache_teams: tuple[str, ...] = ()

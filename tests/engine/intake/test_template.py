@@ -89,6 +89,17 @@ def test_blocks_are_trimmed_as_templates_expect() -> None:
 def test_options_reach_the_template_but_replace_nothing(check: Check, folder: Path) -> None:
     assert check(template_options={"enable_thinking": True}).starts_in_reasoning
     assert not check(template_options={"enable_thinking": False}).starts_in_reasoning
+
+
+@pytest.mark.parametrize(
+    ("closing", "has_thought"), [("<think>\n\n</think>\n\n", True), ("", False)]
+)
+def test_a_prompt_may_have_the_thinking_behind_it(
+    make_folder: MakeFolder, check: Check, closing: str, has_thought: bool
+) -> None:
+    make_folder(template="{{ messages[0].content }}" + closing)
+
+    assert check().has_thought is has_thought
     assert render("{{ bos_token }}", USER, bos_token="mine") == "<s>"
 
 

@@ -159,6 +159,13 @@ def test_the_grammar_begins_where_the_thinking_ends(starts_in_reasoning: bool) -
     assert is_valid("schema", text_of(run, "schema"))
 
 
+def test_thinking_that_is_over_does_not_begin_again() -> None:
+    favour = wire.Sampling(seed=1, temperature=0.0, logit_bias=((THINK_ID, 100.0),))
+    run = answer(make_held("regex", sampling=favour, has_thought=True))
+
+    assert is_valid("regex", text_of(run, "regex"))
+
+
 def test_a_stop_string_ends_an_answer_inside_its_grammar() -> None:
     run = answer(make_held("regex", stop=(",",)))
 
