@@ -32,7 +32,10 @@ def build_worker(
         prefixes=prefixes.cache,
         casts_to_float32=memory.is_cpu and not config.keeps_cpu_dtype,
     )
-    pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=memory.ceiling_bytes))
+    guard = MemoryGuard(
+        ceiling_bytes=memory.ceiling_bytes, is_explicit=config.memory_limit_bytes is not None
+    )
+    pool = ModelPool(shelf, guard)
     return Worker(
         transport=transport, pool=pool, vitals=vitals, memory=memory, prefixes=prefixes.cache
     )

@@ -1,15 +1,25 @@
-"""The memory guard: refuses what can never fit, says what must go for what could.
+"""The memory guard: how full the memory is, what may be loaded, what happened.
 
-It decides about models before they are loaded. It does not load, unload or measure.
+CALM -> TIGHT at 85 % of the limit -> CRITICAL at 95 %, and back 5 % lower, so that a reading on the
+line does not make it waver. It does not load, unload, preempt or measure. Owner: the model thread.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import time
+from collections.abc import Callable
 from enum import Enum
 
-_WORKING_FRACTION = 0.1  # of the ceiling: caches and activations of even a small load
+from engine.wire import Level, MemoryMark
+
+TIGHT_FRACTION, CRITICAL_FRACTION = 0.85, 0.95
+_WAY_BACK_FRACTION = 0.05
+_WORKING_FRACTION = 0.1  # of the limit: caches and activations of even a small load
+_MAX_MARKS = 50
 _GIB = 1024**3
+_LEVELS = tuple(Level)
 
 
 class Verdict(Enum):
@@ -34,15 +44,65 @@ class Assessment:
 
 
 class MemoryGuard:
-    def __init__(self, *, ceiling_bytes: int):
-        self.ceiling_bytes = ceiling_bytes
+    """`ceiling_bytes` is what the engine started with; `set_limit` changes it while it runs."""
+
+    def __init__(
+        self,
+        *,
+        ceiling_bytes: int,
+        is_explicit: bool = False,
+        wall_clock: Callable[[], float] = time.time,
+    ):
+        self._ceiling_bytes = ceiling_bytes
+        self._is_ceiling_explicit = is_explicit
+        self._wall_clock = wall_clock
+        self.limit_bytes = ceiling_bytes
+        self.is_limit_explicit = is_explicit
+        self.level = Level.CALM
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.marks: collections.deque[MemoryMark] = collections.deque(maxlen=_MAX_MARKS)
+
+    def set_limit(self, limit_bytes: int | None) -> bool:
+        """None: what the engine started with. Whether that changes anything."""
+        before = self.limit_bytes
+        self.limit_bytes = limit_bytes or self._ceiling_bytes
+        self.is_limit_explicit = bool(limit_bytes) or self._is_ceiling_explicit
+        if self.limit_bytes != before:
+            self.note("limit", num_bytes=self.limit_bytes)
+        return self.limit_bytes != before
+
+    @property
+    def tight_bytes(self) -> int:
+        return int(self.limit_bytes * TIGHT_FRACTION)
+
+    @property
+    def critical_bytes(self) -> int:
+        return int(self.limit_bytes * CRITICAL_FRACTION)
+
+    def observe(self, used_bytes: int) -> Level:
+        """The level at this reading. It rises at once, and falls a little lower than it rose."""
+        way_back = int(self.limit_bytes * _WAY_BACK_FRACTION)
+        rising, falling = self._level_at(used_bytes), self._level_at(used_bytes + way_back)
+        now = _LEVELS.index(self.level)
+        self.level = _LEVELS[max(rising, min(now, falling))]
+        return self.level
+
+    def _level_at(self, used_bytes: int) -> int:
+        return (used_bytes >= self.tight_bytes) + (used_bytes >= self.critical_bytes)
 
     def assess_load(self, *, needed_bytes: int, active_bytes: int) -> Assessment:
         """May weights of `needed_bytes` be loaded beside `active_bytes` in use?"""
-        limit = int(self.ceiling_bytes * (1 - _WORKING_FRACTION))
+        limit = int(self.limit_bytes * (1 - _WORKING_FRACTION))
         verdict = Verdict.FITS
         if needed_bytes > limit:
             verdict = Verdict.NEVER
         elif needed_bytes + active_bytes > limit:
             verdict = Verdict.NOT_NOW
         return Assessment(verdict=verdict, needed_bytes=needed_bytes, limit_bytes=limit)
+
+    def note(self, kind: str, *, model: str = "", num_bytes: int = 0) -> None:
+        """Something that changed the memory: counted, and marked on the timeline."""
+        self.counts[kind] += 1
+        self.marks.append(
+            MemoryMark(kind=kind, at=self._wall_clock(), model=model, num_bytes=num_bytes)
+        )

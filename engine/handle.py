@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake."""
 
+    @property
+    def num_bytes(self) -> int: ...
     def run(self, step: Step) -> Outcome | None: ...
     def reset(self) -> None: ...
 
@@ -106,6 +108,11 @@ class ModelHandle:
     @property
     def awaits_first_token(self) -> bool:
         return any(not live.has_drawn for live in self._live.values())
+
+    @property
+    def row_bytes(self) -> int:
+        """What its rows' caches hold."""
+        return self._runner.num_bytes
 
     @property
     def num_live(self) -> int:

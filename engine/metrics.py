@@ -65,6 +65,7 @@ class Vitals:
         self._rows: tuple[wire.RowStatus, ...] = ()
         self._readings = MemoryReadings()
         self._cache: wire.CacheStatus | None = None
+        self._guarded: wire.MemoryStatus | None = None
 
     def note_busy(self, is_busy: bool) -> None:
         """Is there anything that should move? Becoming busy starts the clock."""
@@ -99,11 +100,12 @@ class Vitals:
         rows: tuple[wire.RowStatus, ...],
         readings: MemoryReadings,
         cache: wire.CacheStatus,
+        guarded: wire.MemoryStatus,
     ) -> None:
         """What the next heartbeats show of models, rows, memory and prefixes."""
         with self._lock:
             self._models, self._rows, self._readings = models, rows, readings
-            self._cache = cache
+            self._cache, self._guarded = cache, guarded
 
     @property
     def stalled_seconds(self) -> float:
@@ -132,4 +134,5 @@ class Vitals:
                 models=self._models,
                 rows=self._rows,
                 cache=self._cache,
+                memory=self._guarded,
             )

@@ -64,6 +64,18 @@ class ModelPool:
         self._may_look_at = float("-inf")
 
     @property
+    def guard(self) -> MemoryGuard:
+        return self._guard
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(handle.weight_bytes for handle in self.handles)
+
+    @property
+    def row_bytes(self) -> int:
+        return sum(handle.row_bytes for handle in self.handles)
+
+    @property
     def specs(self) -> dict[str, wire.ModelSpec]:
         return self._specs
 
@@ -200,6 +212,7 @@ class ModelPool:
         active = self._shelf.active_bytes()
         assessment = self._guard.assess_load(needed_bytes=needed, active_bytes=active)
         if assessment.verdict is Verdict.NEVER:
+            self._guard.note("refusal", model=name, num_bytes=needed)
             return self._fail(name, wire.Code.DOES_NOT_FIT, assessment.detail)
         if assessment.verdict is Verdict.NOT_NOW:
             self._make_room()
@@ -225,6 +238,7 @@ class ModelPool:
         self._wanted.discard(loading.name)
         self._failures.pop(loading.name, None)
         logger.info("model loaded", extra={"model": loading.name})
+        self._guard.note("load", model=loading.name, num_bytes=handle.weight_bytes)
         spec = self._specs.get(loading.name)
         if spec is None or not _is_same(spec, handle.spec):
             self._leaving.append(handle)
@@ -280,7 +294,9 @@ class ModelPool:
             return
         self._leaving = [handle for handle in self._leaving if not handle.is_idle]
         for handle in departed:
-            logger.info("model unloaded", extra={"model": handle.spec.name})
+            name, num_bytes = handle.spec.name, handle.weight_bytes
+            logger.info("model unloaded", extra={"model": name})
+            self._guard.note("unload", model=name, num_bytes=num_bytes)
         del departed, handle
         self._shelf.give_memory_back()
 

@@ -69,6 +69,7 @@ class VectorHandle:
     ):
         self.spec = spec
         self.weight_bytes = weight_bytes
+        self.row_bytes = 0  # nothing outlives a call
         self.last_used_at = clock()
         self._context_limit_tokens = context_limit_tokens
         self._runner = runner

@@ -18,6 +18,7 @@ from engine.cache.report import cache_status
 from engine.core.delivery import AnyDelivery, Delivery, Dropped, VectorDelivery
 from engine.core.suspects import SuspectGate
 from engine.handle import Events
+from engine.memory_report import memory_status
 from engine.metrics import Vitals
 from engine.model.memory import Memory
 from engine.model.reclaimer import Reclaimer
@@ -182,9 +183,17 @@ class Worker:
             return
         self._shown_at = now
         rows = [row for handle in self._pool.handles for row in handle.row_statuses()]
+        readings = self._memory.read()
         self._vitals.show(
             models=self._pool.statuses(),
             rows=tuple(rows),
-            readings=self._memory.read(),
+            readings=readings,
             cache=cache_status(self._prefixes),
+            guarded=memory_status(
+                self._pool.guard,
+                readings,
+                weight_bytes=self._pool.weight_bytes,
+                row_bytes=self._pool.row_bytes,
+                tier_bytes=self._prefixes.memory.used_bytes,
+            ),
         )

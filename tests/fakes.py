@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import gc
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine import wire
 from engine.core.answer import Piece, TextStream
@@ -106,6 +106,9 @@ class FakeContext:
         self._value = (self._value * 1000003 ^ token_id) & 0xFFFFFFFF
 
 
+Watch = Callable[[Step, float], None]
+
+
 class FakeFailure(Exception):
     """The fake model was told to fail."""
 
@@ -115,15 +118,28 @@ class FakeRunner:
 
     It computes from nothing but what the steps bring: a token that was never computed or computed
     twice changes every token after it. A row whose prompt begins with `poison_token_id` makes its
-    step raise once it has more than `poison_length` tokens.
+    step raise once it has more than `poison_length` tokens. `watch` hears of every step and its
+    seconds.
     """
 
-    def __init__(self, clock: FakeClock, *, poison_token_id: int = -1, poison_length: int = 0):
+    def __init__(
+        self,
+        clock: FakeClock,
+        *,
+        poison_token_id: int = -1,
+        poison_length: int = 0,
+        watch: Watch = lambda step, seconds: None,
+    ):
         self._clock = clock
+        self._watch = watch
         self._poison_token_id = poison_token_id
         self._poison_length = poison_length
         self.num_steps = 0
         self.reset()
+
+    @property
+    def num_bytes(self) -> int:
+        return 0
 
     def reset(self) -> None:
         self.prefilled: dict[int, list[int]] = {}
@@ -140,7 +156,8 @@ class FakeRunner:
         before, self._before = self._before, None
         if step.computed_row_ids:
             self._before = self._compute(step)
-        self._clock.now += 0.001 + 0.0005 * sum(one.num_tokens for one in step.slices)
+        self._clock.now += _seconds_of(step)
+        self._watch(step, _seconds_of(step))
         return before
 
     def _compute(self, step: Step) -> Outcome:
@@ -154,8 +171,7 @@ class FakeRunner:
         for join in step.joins:
             self._join(join)
         drawn = tuple(self._draw(row_id) for row_id in step.decodes)
-        seconds = 0.001 + 0.0005 * sum(one.num_tokens for one in step.slices)
-        return Outcome(step=step, seconds=seconds, drawn=drawn)
+        return Outcome(step=step, seconds=_seconds_of(step), drawn=drawn)
 
     def _join(self, join: Join) -> None:
         known = [*join.prompt_token_ids, *join.output_token_ids]
@@ -175,6 +191,10 @@ class FakeRunner:
             self._poisoned.add(row_id)
             if num_tokens > self._poison_length:
                 raise FakeFailure
+
+
+def _seconds_of(step: Step) -> float:
+    return 0.001 + 0.0005 * sum(one.num_tokens for one in step.slices)
 
 
 class FakeTextStream:
@@ -211,9 +231,11 @@ class FakeShelf:
         *,
         poison_token_id: int = -1,
         poison_length: int = 0,
+        watch: Watch = lambda step, seconds: None,
     ):
         self._clock = clock
         self._vitals = vitals
+        self._watch = watch
         self._poison_token_id = poison_token_id
         self._poison_length = poison_length
         self._ledger = TimeLedger()
@@ -243,6 +265,7 @@ class FakeShelf:
                 self._clock,
                 poison_token_id=self._poison_token_id,
                 poison_length=self._poison_length,
+                watch=self._watch,
             ),
             voice=FakeVoice(),
             ledger=self._ledger,

@@ -60,6 +60,12 @@ class Runner:
     def num_rows(self) -> int:
         return len(self._batch.row_ids) + len(self._prefilled)
 
+    @property
+    def num_bytes(self) -> int:
+        """What the rows' caches hold. Nothing is computed to find out."""
+        prefilled = (row_caches.num_bytes(row.caches) for row in self._prefilled.values())
+        return self._batch.num_bytes + sum(prefilled)
+
     def restore_row(
         self,
         row_id: int,

@@ -1,0 +1,38 @@
+"""What the heartbeat says of memory: the guard's verdict beside where the bytes are."""
+
+from __future__ import annotations
+
+from engine import wire
+from engine.guard import MemoryGuard
+from engine.model.memory import MemoryReadings
+
+
+def memory_status(
+    guard: MemoryGuard,
+    readings: MemoryReadings,
+    *,
+    weight_bytes: int,
+    row_bytes: int,
+    tier_bytes: int,
+    models: tuple[wire.ModelMemory, ...] = (),
+) -> wire.MemoryStatus:
+    return wire.MemoryStatus(
+        limit_bytes=guard.limit_bytes,
+        level=guard.level,
+        is_limit_explicit=guard.is_limit_explicit,
+        tight_bytes=guard.tight_bytes,
+        critical_bytes=guard.critical_bytes,
+        used_bytes=readings.active_bytes + readings.pool_bytes,
+        weight_bytes=weight_bytes,
+        row_bytes=row_bytes,
+        tier_bytes=tier_bytes,
+        pool_bytes=readings.pool_bytes,
+        process_bytes=readings.process_bytes,
+        num_loads=guard.counts["load"],
+        num_unloads=guard.counts["unload"],
+        num_preempted=guard.counts["preempt"],
+        num_refused=guard.counts["refusal"],
+        num_failed=guard.counts["failure"],
+        marks=tuple(guard.marks),
+        models=models,
+    )
