@@ -30,6 +30,7 @@ BENCHMARKS = (
     "cancel",
     "spike",
     "fairness",
+    "grammar",
     "steptime",
     "cached",
     "hybrid",

@@ -1,0 +1,113 @@
+"""JSON that a schema's grammar lets through fits the schema, whatever the schema is."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from llguidance import LLMatcher, LLTokenizer
+
+from engine import wire
+from engine.core.grammar_text import GrammarInvalid, grammar_part, joined, lark_part
+
+BYTES = LLTokenizer("byte")
+CLOSING = b'"]}'
+NAMES = st.sampled_from(["a", "b", "c d", "é", '"'])
+LEAVES = st.one_of(
+    st.just({"type": "boolean"}),
+    st.just({"type": "null"}),
+    st.builds(
+        lambda least, span: {"type": "integer", "minimum": least, "maximum": least + span},
+        st.integers(-50, 50),
+        st.integers(0, 200),
+    ),
+    st.builds(lambda most: {"type": "string", "maxLength": most}, st.integers(0, 5)),
+    st.builds(lambda one: {"const": one}, st.sampled_from([1, "x", None, True, "é\n"])),
+    st.builds(lambda each: {"enum": each}, st.lists(NAMES, min_size=1, unique=True)),
+    st.just({"type": "string", "pattern": "^[a-c]{2}$"}),
+)
+
+
+def _object(properties: dict[str, Any], num_required: int) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties)[:num_required],
+        "additionalProperties": False,
+    }
+
+
+def _compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.builds(_object, st.dictionaries(NAMES, inner, max_size=3), st.integers(0, 3)),
+        st.builds(
+            lambda items, most: {"type": "array", "items": items, "maxItems": most},
+            inner,
+            st.integers(0, 3),
+        ),
+        st.builds(lambda each: {"anyOf": each}, st.lists(inner, min_size=1, max_size=3)),
+    )
+
+
+SCHEMAS = st.recursive(LEAVES, _compound, max_leaves=6)
+
+
+def walk(matcher: LLMatcher, chooser: random.Random) -> str:
+    """A text that the grammar allows, byte by byte."""
+    written = bytearray()
+    while not matcher.is_stopped() and not (matcher.is_accepting() and chooser.random() < 0.5):
+        mask = np.frombuffer(matcher.compute_bitmask(), np.uint8)
+        allowed = np.flatnonzero(np.unpackbits(mask, bitorder="little")[:256]).tolist()
+        ascii_only = [one for one in allowed if one < 128] or allowed
+        closing = [one for one in ascii_only if one in CLOSING]
+        byte = chooser.choice(closing if closing and chooser.random() < 0.5 else ascii_only)
+        assert matcher.consume_token(byte)
+        written.append(byte)
+    return written.decode()
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(schema=SCHEMAS, seed=st.integers(0, 1000))
+def test_what_a_schema_lets_through_fits_it(schema: dict[str, Any], seed: int) -> None:
+    grammar = wire.Grammar(
+        kind=wire.GrammarKind.JSON_SCHEMA, param="schema", source=json.dumps(schema)
+    )
+    part = grammar_part(grammar, name="answer")
+    matcher = LLMatcher(BYTES, joined([lark_part("start: @answer", name="top"), part]))
+    assert not matcher.is_error(), matcher.get_error()
+
+    answer = json.loads(walk(matcher, random.Random(seed)))
+
+    Draft202012Validator(schema).validate(answer)
+
+
+@pytest.mark.parametrize("spaces", ["", " ", "\n", "\n    "])
+def test_json_may_be_laid_out(spaces: str) -> None:
+    grammar = wire.Grammar(kind=wire.GrammarKind.JSON_OBJECT, param="response_format")
+    matcher = LLMatcher(BYTES, joined([grammar_part(grammar, name="whole")]))
+
+    assert matcher.consume_tokens(list(f'{{{spaces}"a":{spaces}[{spaces}1{spaces}]}}'.encode()))
+    assert matcher.is_accepting()
+
+
+def test_json_cannot_be_spaces_for_ever() -> None:
+    grammar = wire.Grammar(kind=wire.GrammarKind.JSON_OBJECT, param="response_format")
+    matcher = LLMatcher(BYTES, joined([grammar_part(grammar, name="whole")]), log_level=0)
+
+    assert not matcher.consume_tokens(list(b'{"a":' + b"\n" * 3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [("json_schema", "{"), ("choice", "[]"), ("choice", "[1]"), ("gbnf", "root = 1")],
+)
+def test_what_cannot_be_read_is_told(kind: str, source: str) -> None:
+    grammar = wire.Grammar(kind=wire.GrammarKind(kind), param="p", source=source)
+    with pytest.raises(GrammarInvalid):
+        grammar_part(grammar, name="answer")
