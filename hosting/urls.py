@@ -3,9 +3,13 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from hosting.api.rerank import Rerank
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("v1/", include("hosting.api.urls")),
+    path("v2/rerank", Rerank.as_view()),  # as Cohere's clients call it
+    path("rerank", Rerank.as_view()),  # and those of vLLM
     path("", include("hosting.health")),
     path("", include("accounts.urls")),
     path("", include("hosting.usage.urls")),

@@ -59,7 +59,7 @@ def ensure_demo_model() -> HostedModel | None:
 
 def default_model_name() -> str:
     """What an example names: the default model, else any that can be served, else the demo."""
-    names = HostedModel.objects.servable().values_list("name", flat=True)
+    names = HostedModel.objects.answering().values_list("name", flat=True)
     return names.order_by("-is_default", "name").first() or DEMO_MODEL_NAME
 
 
@@ -91,6 +91,7 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
     return wire.ModelSpec(
         name=model.name,
         path=model.path,
+        kind=wire.ModelKind(model.kind),
         context_limit_tokens=model.context_limit_tokens,
         max_rows=model.max_rows,
         max_queue=model.max_queue,
@@ -186,6 +187,7 @@ def _enqueue_fetch(model: HostedModel) -> None:
 def _fields_of(description: FolderDescription) -> dict[str, Any]:
     return {
         "path": description.path,
+        "kind": description.kind,
         "weight_bytes": description.weight_bytes,
         "context_limit_tokens": description.context_limit_tokens,
         "supports_thinking": description.supports_thinking,

@@ -19,6 +19,7 @@ class FolderDescription:
     """`sampling`: those of temperature, top_p, top_k and min_p that the authors advise."""
 
     path: str
+    kind: str
     weight_bytes: int
     context_limit_tokens: int | None
     supports_thinking: bool
@@ -40,12 +41,22 @@ def describe_folder(path: Path) -> FolderDescription:
     template = _chat_template(path)
     return FolderDescription(
         path=str(path),
+        kind=_kind(path),
         weight_bytes=sum(file.stat().st_size for file in weights),
         context_limit_tokens=_context_limit(config),
         supports_thinking="<think>" in template or "enable_thinking" in template,
         supports_tools="tools" in template,
         sampling=_sampling(_read_json(path / "generation_config.json")),
     )
+
+
+def _kind(path: Path) -> str:
+    """Embedding models come with sentence-transformers' files, or say it in their name."""
+    name = path.name.lower()
+    if "rerank" in name:
+        return "rerank"
+    is_embedding = (path / "modules.json").is_file() or (path / "1_Pooling").is_dir()
+    return "embed" if is_embedding or "embedding" in name else "generate"
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def start_title(conversation_id: uuid.UUID) -> Generation | None:
     answer = _first_answer(conversation)
     if answer is None or answer.parent is None:
         return None
-    model = HostedModel.objects.servable().filter(name=answer.generation.model_name).first()
+    model = HostedModel.objects.answering().filter(name=answer.generation.model_name).first()
     if model is None:
         return None
     return start_generation(
@@ -128,7 +128,7 @@ def _model_for(conversation: Conversation, name: str) -> HostedModel:
     if name:
         return get_servable_model(name)
     limits = allowance_of(conversation.owner).effective
-    usable = [model for model in HostedModel.objects.servable() if limits.may_use(model.name)]
+    usable = [model for model in HostedModel.objects.answering() if limits.may_use(model.name)]
     same = [model for model in usable if model.name == conversation.model_name]
     return next(iter([*same, *usable]), None) or get_servable_model("")
 

@@ -29,8 +29,8 @@ Change = Callable[[HostedModel], None]
 @admin.register(HostedModel)
 class HostedModelAdmin(ModelAdmin):
     list_display = ["name", "display_name", "state_label", "is_default", "is_enabled"]
-    list_display += ["size", "context_limit_tokens", "source"]
-    list_filter = ["state", "source", "is_enabled"]
+    list_display += ["kind", "size", "context_limit_tokens", "source"]
+    list_filter = ["kind", "state", "source", "is_enabled"]
     search_fields = ["name", "display_name", "repo_id"]
     readonly_fields = ["name", "state", "detail", "fetch_fraction", "is_default", "size"]
     readonly_fields += ["path", "source", "repo_id", "created_at"]
@@ -45,7 +45,7 @@ class HostedModelAdmin(ModelAdmin):
         ("Weights", {"fields": ["path", ("source", "repo_id"), "size", "detail"]}),
         (
             "What it can do",
-            {"fields": ["context_limit_tokens", ("supports_thinking", "supports_tools")]},
+            {"fields": ["kind", "context_limit_tokens", ("supports_thinking", "supports_tools")]},
         ),
         (
             "Sampling, where a request says nothing",

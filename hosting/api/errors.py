@@ -122,7 +122,7 @@ def of_event(event: wire.Refused | wire.Failed) -> ApiError:
         kind.code or event.code,
         message,
         type=kind.type,
-        param=kind.param or (event.param if isinstance(event, wire.Refused) else None),
+        param=(event.param if isinstance(event, wire.Refused) else None) or kind.param,
         numbers=event.numbers if isinstance(event, wire.Refused) else None,
         retry_seconds=kind.retry_seconds,
         is_final=kind.is_final,

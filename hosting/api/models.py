@@ -61,6 +61,7 @@ def _model(row: HostedModel) -> dict[str, Any]:
         "object": "model",
         "created": int(row.created_at.timestamp()),
         "owned_by": "hearth",
+        "kind": row.kind,
         "context_length": row.context_limit_tokens,
         "max_model_len": row.context_limit_tokens,
     }

@@ -97,11 +97,39 @@ class TokenCount(serializers.Serializer[Any]):
     input_tokens = serializers.IntegerField()
 
 
+class Embedding(serializers.Serializer[Any]):
+    object = serializers.CharField()
+    index = serializers.IntegerField()
+    embedding = serializers.ListField(child=serializers.FloatField())
+
+
+class EmbeddingList(serializers.Serializer[Any]):
+    object = serializers.CharField()
+    data = Embedding(many=True)
+    model = serializers.CharField()
+    usage = serializers.DictField()
+
+
+class Ranked(serializers.Serializer[Any]):
+    index = serializers.IntegerField()
+    relevance_score = serializers.FloatField()
+    document = serializers.DictField(required=False)
+
+
+class Ranking(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    model = serializers.CharField()
+    results = Ranked(many=True)
+    meta = serializers.DictField()
+    usage = serializers.DictField()
+
+
 class Model(serializers.Serializer[Any]):
     id = serializers.CharField()
     object = serializers.CharField()
     created = serializers.IntegerField()
     owned_by = serializers.CharField()
+    kind = serializers.ChoiceField(choices=("generate", "embed", "rerank"))
     context_length = serializers.IntegerField(allow_null=True)
     max_model_len = serializers.IntegerField(allow_null=True)
 

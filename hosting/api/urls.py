@@ -12,8 +12,10 @@ from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.anthropic_models import speaks_anthropic
 from hosting.api.chat_completions import ChatCompletions
 from hosting.api.completions import Completions
+from hosting.api.embeddings import Embeddings
 from hosting.api.errors import ApiError, openai_form
 from hosting.api.models import Models, OneModel
+from hosting.api.rerank import Rerank
 from hosting.api.responses import Responses
 
 _PUBLIC = {"authentication_classes": [], "permission_classes": [AllowAny]}
@@ -34,6 +36,8 @@ urlpatterns = [
     path("responses", Responses.as_view()),
     path("messages", Messages.as_view()),
     path("messages/count_tokens", CountTokens.as_view()),
+    path("embeddings", Embeddings.as_view()),
+    path("rerank", Rerank.as_view()),
     path("models", Models.as_view()),
     path("models/<path:name>", OneModel.as_view()),
     path(

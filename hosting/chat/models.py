@@ -16,7 +16,7 @@ def _list(request: HttpRequest) -> JsonResponse:
     limits = allowance_of(request.user).effective
     models = [
         payloads.model(row, state=_state(row, in_engines))
-        for row in HostedModel.objects.enabled()
+        for row in HostedModel.objects.enabled().filter(kind=HostedModel.Kind.GENERATE)
         if limits.may_use(row.name)
     ]
     return JsonResponse({"models": models})

@@ -16,6 +16,10 @@ class HostedModelQuerySet(models.QuerySet["HostedModel"]):
         """What requests may name and engines may load."""
         return self.filter(is_enabled=True, state=HostedModel.State.READY)
 
+    def answering(self) -> HostedModelQuerySet:
+        """Of the servable ones, those to talk to."""
+        return self.servable().filter(kind=HostedModel.Kind.GENERATE)
+
     def enabled(self) -> HostedModelQuerySet:
         return self.filter(is_enabled=True)
 
@@ -26,6 +30,11 @@ class HostedModel(models.Model):
     class Source(models.TextChoices):
         LOCAL = "local", "a folder of this machine"
         HUGGING_FACE = "hugging_face", "Hugging Face"
+
+    class Kind(models.TextChoices):
+        GENERATE = "generate", "answers"
+        EMBED = "embed", "embeddings"
+        RERANK = "rerank", "reranking"
 
     class State(models.TextChoices):
         READY = "ready"
@@ -44,6 +53,7 @@ class HostedModel(models.Model):
     )
     display_name = models.CharField(max_length=200, blank=True)
     path = models.CharField(max_length=1000, blank=True, help_text="The folder of the weights.")
+    kind = models.CharField("makes", max_length=20, choices=Kind, default=Kind.GENERATE)
     source = models.CharField(max_length=20, choices=Source, default=Source.LOCAL)
     repo_id = models.CharField("Hugging Face id", max_length=200, blank=True)
     state = models.CharField(max_length=20, choices=State, default=State.READY)
