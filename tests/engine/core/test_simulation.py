@@ -1,23 +1,33 @@
 """Random histories of the whole loop on fakes: the wire's laws hold whatever happens, in any order.
 
-Requests arrive, are cancelled, are taken away, make their step fail; the engine dies and another
-one goes on; models are unloaded. The fake model's next token is a hash of the whole context, so
-that a token lost, doubled or computed from the wrong row shows in every later one.
+Requests arrive, are cancelled, are taken away, lose their row, make their step fail; the engine
+dies and another one goes on; models are unloaded. The fake model's next token is a hash of the
+whole context, so that a token lost, doubled or computed from the wrong row shows in every later
+one. Both bounds of the pace are held all the while (time_bounds.py).
+
+HEARTH_SIMULATION_SEEDS=200 runs so many histories instead of one.
 """
 
 from __future__ import annotations
 
+import gc
+import logging
+import os
 import random
+from collections.abc import Iterator
 
 import pytest
 
 from engine import wire
 from engine.core.delivery import Dropped
+from engine.core.pacing import Pace
+from engine.core.scheduler import Scheduler
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
 from engine.pool import ModelPool
 from engine.worker import Worker
 from tests.engine.cache.toys import make_cache
+from tests.engine.core.time_bounds import TimeBounds
 from tests.fakes import (
     FAKE_END_TOKEN_ID,
     FakeClock,
@@ -29,7 +39,9 @@ from tests.fakes import (
     make_work,
 )
 
-NUM_TURNS = 3500
+NUM_STEPS = 100_000
+NUM_SEEDS = int(os.environ.get("HEARTH_SIMULATION_SEEDS", "1"))
+MOST_OPEN = 25
 POISON = 96
 POISON_LENGTH = 12
 MODELS = tuple(
@@ -53,9 +65,11 @@ class History:
         self.clock = FakeClock()
         self.transport = FakeTransport(self.clock)
         self.works: dict[str, wire.Work] = {}
+        self.open_ids: list[str] = []
         self.attempts: dict[str, int] = {}
         self.cancelled: set[str] = set()
-        self.num_dropped = 0
+        self.num_dropped = self.num_preempted = 0
+        self.bounds = TimeBounds(self.schedulers, Pace.of(MODELS[0], may_batch=True))
         self.start_engine()
 
     def start_engine(self) -> None:
@@ -64,9 +78,14 @@ class History:
             engine_name="e", memory=memory, clock=self.clock, wall_clock=self.clock
         )
         shelf = FakeShelf(
-            self.clock, self.vitals, poison_token_id=POISON, poison_length=POISON_LENGTH
+            self.clock,
+            self.vitals,
+            poison_token_id=POISON,
+            poison_length=POISON_LENGTH,
+            watch=self.bounds.watch,
         )
         pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=1 << 40), clock=self.clock)
+        self.pool = pool
         self.worker = Worker(
             transport=self.transport,
             pool=pool,
@@ -78,12 +97,11 @@ class History:
         self.transport.inbox.clear()
         self.transport.send(wire.Configure(models=MODELS))
 
-    @property
-    def open_ids(self) -> list[str]:
-        return [one for one in self.works if one not in self.transport.ends]
+    def schedulers(self) -> list[Scheduler]:
+        return [handle.scheduler for handle in self.pool.handles]
 
     def arrive(self) -> None:
-        if len(self.open_ids) > 25:
+        if len(self.open_ids) > MOST_OPEN:
             return
         request_id = f"r{len(self.works)}"
         is_poison = self.chooser.random() < 0.04
@@ -97,6 +115,7 @@ class History:
             sampling=wire.Sampling(seed=self.chooser.randrange(1000)),
         )
         self.works[request_id] = work
+        self.open_ids.append(request_id)
         self.deliver(request_id)
 
     def deliver(self, request_id: str, *, is_suspect: bool = False) -> None:
@@ -122,7 +141,7 @@ class History:
         before = len(self.transport.events[request_id])
         self.transport.send(Dropped(request_id=request_id))
         for _ in range(3):
-            self.worker.turn()
+            self.turn()
         assert len(self.transport.events[request_id]) == before, "a lost lease is silent"
         self.deliver_again(request_id)
 
@@ -137,29 +156,41 @@ class History:
         for request_id in self.open_ids:
             self.deliver_again(request_id)
 
+    def preempt(self) -> None:
+        """A row must give way; its request goes on from its tokens."""
+        scheduler = self.chooser.choice(self.schedulers() or [None])
+        if scheduler is not None and scheduler.rows:
+            scheduler.preempt(self.chooser.choice(scheduler.rows))
+            self.num_preempted += 1
+
     def unload(self) -> None:
         name = self.chooser.choice(MODELS).name
         self.transport.send(wire.UnloadModel(name=name))
 
-    def run(self, num_turns: int) -> None:
+    def run(self, num_steps: int) -> None:
         happenings = [
             (0.25, self.arrive),
             (0.03, self.cancel),
             (0.01, self.lose_lease),
-            (0.003, self.die),
-            (0.003, self.unload),
+            (0.02, self.preempt),
+            (0.001, self.die),
+            (0.001, self.unload),
         ]
-        for _ in range(num_turns):
+        while self.bounds.num_steps < num_steps:
             for likelihood, happen in happenings:
                 if self.chooser.random() < likelihood:
                     happen()
-            self.worker.turn()
+            self.turn()
+
+    def turn(self) -> None:
+        self.worker.turn()
+        self.open_ids = [one for one in self.open_ids if one not in self.transport.ends]
 
     def finish(self) -> None:
         for _ in range(6000):
             if not self.open_ids:
                 return
-            self.worker.turn()
+            self.turn()
         raise AssertionError(f"silence: {self.open_ids}")
 
     def check(self, request_id: str) -> None:
@@ -188,14 +219,26 @@ class History:
         assert end.reason is (wire.FinishReason.STOP if is_stop else wire.FinishReason.LENGTH)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    """Thousands of failures are told to nobody, and what was imported is no garbage."""
+    logging.disable(logging.CRITICAL)
+    gc.freeze()
+    yield
+    gc.unfreeze()
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("seed", range(NUM_SEEDS))
 def test_every_law_holds_in_a_random_history(seed: int) -> None:
     history = History(seed)
-    history.run(NUM_TURNS)
+    history.run(NUM_STEPS)
     history.finish()
     for request_id in history.works:
         history.check(request_id)
-    assert len(history.works) > 500 and history.num_dropped > 10
+    assert not history.bounds.broken, history.bounds.broken[:9]
+    assert len(history.works) > 5_000
+    assert min(history.num_dropped, history.num_preempted, history.bounds.num_checked) > 300
     ends = {type(end) for end in history.transport.ends.values()}
     assert wire.Failed in ends and wire.Finished in ends
 

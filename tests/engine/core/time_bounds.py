@@ -1,0 +1,84 @@
+"""Both directions of the pace, held against a run: what running rows wait, what prompts wait.
+
+stall   while somebody decodes, a slice takes about `stall_seconds` at most
+shares  while rows decode and prompts wait, slices take S and decode steps D of the time:
+        S * share <= D * (1 - share) + slack    running rows get their share
+        D * (1 - share) <= S * share + slack    and prompts get the rest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.core.pacing import Pace
+from engine.core.scheduler import Scheduler
+from engine.core.sequence import Status
+from engine.core.step import Step
+
+STALL_FACTOR = 1.6  # a cost learned from few prompts may be wrong by so much
+STEP_SECONDS = 0.005  # a few decode steps
+LEARNING_STEPS = 100  # costs and step times are guesses before
+
+
+class TimeBounds:
+    """`watch` is to be called after every step with its duration in seconds."""
+
+    def __init__(self, schedulers: Callable[[], list[Scheduler]], pace: Pace) -> None:
+        self._schedulers = schedulers
+        self._pace = pace
+        self._known: list[Scheduler] = []
+        self.num_steps = self.num_checked = 0
+        self.broken: list[str] = []  # an exception would look like a failed step
+        self._learn_again()
+
+    def watch(self, step: Step, seconds: float) -> None:
+        self.num_steps += 1
+        schedulers = self._schedulers()
+        someone_decodes = any(one.is_decoding for one in schedulers)
+        if schedulers != self._known:  # a new engine, or a model that was loaded again
+            self._known = schedulers
+            self._learn_again()
+        if self._steps_to_learn > 0:
+            self._steps_to_learn -= bool(step.computed_row_ids)
+        elif someone_decodes:
+            self._check_stall(step, seconds)
+            self._check_shares(step, seconds, schedulers)
+            return
+        self._start()
+
+    def _learn_again(self) -> None:
+        self._steps_to_learn = LEARNING_STEPS
+        self._start()
+
+    def _start(self) -> None:
+        self._slices = self._decodes = self._joins = 0.0
+
+    def _check_stall(self, step: Step, seconds: float) -> None:
+        if step.slices and seconds > STALL_FACTOR * self._pace.stall_seconds:
+            self.broken.append(f"a slice takes {seconds:.3f} s")
+
+    def _check_shares(self, step: Step, seconds: float, schedulers: list[Scheduler]) -> None:
+        if not any(map(_has_prompts, schedulers)):
+            self._start()
+            return
+        if step.slices:
+            self._slices += seconds
+        elif step.decodes:
+            self._decodes += seconds
+            self._joins += seconds if step.joins else 0.0
+        share, stall = self._pace.decode_share, self._pace.stall_seconds
+        # Each model may have a slice under way that is not paid yet, and pays too much once.
+        slack = len(schedulers) * STALL_FACTOR * stall + STEP_SECONDS
+        owed = self._slices * share - self._decodes * (1 - share)
+        if owed > slack:
+            self.broken.append(f"running rows lack {owed - slack:.3f} s of their share")
+        # A prompt that is complete goes into the batch at once: a step for its own sake.
+        if -owed > slack + self._joins:
+            self.broken.append(f"prompts lack {-owed - slack - self._joins:.3f} s of the rest")
+        self.num_checked += 1
+
+
+def _has_prompts(scheduler: Scheduler) -> bool:
+    return any(
+        one.status is Status.PREFILLING and one.slice_tokens_left > 0 for one in scheduler.rows
+    )
