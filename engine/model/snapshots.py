@@ -16,8 +16,8 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 
-from engine.cache.plan import Needs
 from engine.cache.captures import Payload
+from engine.cache.plan import Needs
 from engine.cache.record import ArrayBytes
 
 # dtypes that numpy has no name for travel as integers of the same width

@@ -10,6 +10,7 @@ import pytest
 
 from engine import wire
 from engine.cache.disk_tier import DiskLimits, DiskTier
+from engine.cache.files import Files
 from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
@@ -31,13 +32,15 @@ LIMITS = DiskLimits(budget_bytes=1 << 34, free_floor_bytes=0, daily_write_bytes=
 class Engine:
     """One loaded model with a prefix cache of its own, driven turn by turn."""
 
-    def __init__(self, name: str, *, directory: Path | None = None) -> None:
+    def __init__(
+        self, name: str, *, directory: Path | None = None, files: Files | None = None
+    ) -> None:
         self._ids = itertools.count()
         self._name = name
         self.io = None
         rows = []
         if directory is not None:
-            disk = DiskTier(directory, LIMITS, now=lambda: 0.0, today=lambda: "today")
+            disk = DiskTier(directory, LIMITS, now=lambda: 0.0, today=lambda: "today", files=files)
             rows = disk.index.take_rows()
             self.io = CacheIO(disk, max_queued_bytes=1 << 30)
         self.cache = PrefixCache(
@@ -79,12 +82,13 @@ class Engine:
         self.handle.add(Delivery(work=work, fence=1, attempt=1, next_seq=0))
         return request_id
 
-    def run(self) -> dict[str, tuple[list[int], wire.Usage]]:
+    def run(self, *, awaits_disk: bool = True) -> dict[str, tuple[list[int], wire.Usage]]:
         """Turn until idle: tokens and usage of what finished."""
         tokens: dict[str, list[int]] = {}
         answers = {}
         while not self.handle.is_idle:
-            self._await_disk()
+            if awaits_disk:
+                self._await_disk()
             for request_id in self.cache.take_fetched():
                 self.handle.fetched(request_id)
             for request_id, event in self.handle.turn():
