@@ -62,6 +62,12 @@ _NAVIGATION = [
                 "Add, load and unload; settings and limits of each.",
             ),
             _list(
+                "Published prompts",
+                "campaign",
+                "hosting.publishedprompt",
+                "System prompts that are computed once, for everybody.",
+            ),
+            _list(
                 "Generations",
                 "forum",
                 "hosting.generation",

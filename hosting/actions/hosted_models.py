@@ -14,6 +14,7 @@ from django.db import transaction
 from engine import wire
 from hosting.actions.background import enqueue
 from hosting.actions.model_folder import FolderDescription, NotAModelFolder, describe_folder
+from hosting.actions.publications import unpublish
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import HostedModel
 
@@ -74,6 +75,8 @@ def make_default(model: HostedModel) -> None:
 def remove_model(model: HostedModel) -> None:
     """Forget the registration; the weights on disk stay."""
     with transaction.atomic():
+        for prompt in model.published_prompts.all():
+            unpublish(prompt)
         model.delete()
         transaction.on_commit(publish_models)
 
@@ -99,7 +102,10 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
         idle_unload_seconds=model.idle_unload_seconds,
         stall_ms=model.pace_numbers.stall_ms,
         decode_share=model.pace_numbers.decode_share,
-        share_after=None if model.cache_sharing == HostedModel.CacheSharing.OWN else 3,
+        share_after=3 if model.cache_sharing == HostedModel.CacheSharing.SHARED else None,
+        cache_memory_share=model.cache_memory_share,
+        is_cached_on_disk=model.is_cached_on_disk,
+        boundary_interval_tokens=model.boundary_interval_tokens,
     )
 
 

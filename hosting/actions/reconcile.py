@@ -10,6 +10,7 @@ from django.utils import timezone
 from engine import wire
 from hosting.actions.generations import close_cancelled, submit
 from hosting.actions.hosted_models import publish_models
+from hosting.actions.publications import look_after_publications
 from hosting.engine_client import get_client
 from hosting.models import Generation
 
@@ -25,6 +26,7 @@ def reconcile() -> None:
     if not client.models_published():
         publish_models()
     _note_running()
+    look_after_publications()
     for generation in Generation.objects.open().filter(created_at__lt=timezone.now() - _GRACE):
         if not client.has_request(str(generation.pk)):
             _restore(generation)

@@ -3,6 +3,6 @@
 Conversations are not registered: administrators do not read them.
 """
 
-from hosting.admin import generations, hosted_models
+from hosting.admin import generations, hosted_models, published_prompts
 
-__all__ = ["generations", "hosted_models"]
+__all__ = ["generations", "hosted_models", "published_prompts"]

@@ -68,7 +68,16 @@ class HostedModelAdmin(ModelAdmin):
                 ]
             },
         ),
-        ("Prefix cache", {"fields": ["cache_sharing"]}),
+        (
+            "Prefix cache",
+            {
+                "fields": [
+                    "cache_sharing",
+                    ("cache_memory_share", "is_cached_on_disk"),
+                    "boundary_interval_tokens",
+                ]
+            },
+        ),
     ]
 
     @display(description="State", label={"ready": "success", "failed": "danger"})

@@ -3,6 +3,14 @@
 from hosting.models.conversation import Conversation, Message
 from hosting.models.generation import Generation
 from hosting.models.hosted_model import HostedModel
+from hosting.models.published_prompt import PublishedPrompt
 from hosting.models.reading import EngineReading
 
-__all__ = ["Conversation", "EngineReading", "Generation", "HostedModel", "Message"]
+__all__ = [
+    "Conversation",
+    "EngineReading",
+    "Generation",
+    "HostedModel",
+    "Message",
+    "PublishedPrompt",
+]

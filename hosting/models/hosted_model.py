@@ -43,6 +43,7 @@ class HostedModel(models.Model):
 
     class CacheSharing(models.TextChoices):
         SHARED = "shared", "their own, and what three people sent independently"
+        TEAM = "team", "their own, and those of their groups"
         OWN = "own", "their own only"
 
     name = models.CharField(
@@ -111,6 +112,18 @@ class HostedModel(models.Model):
         choices=CacheSharing,
         default=CacheSharing.SHARED,
         help_text="Whose computed prefixes a person's prompts may use.",
+    )
+    cache_memory_share = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0), MaxValueValidator(1)],
+        help_text="Most of the memory tier's budget that this model may fill, 0 to 1.",
+    )
+    is_cached_on_disk = models.BooleanField("cached on disk", default=True)
+    boundary_interval_tokens = models.PositiveIntegerField(
+        default=2048,
+        validators=[MinValueValidator(256)],
+        help_text="How often the state of windowed and recurrent layers is copied while a prompt "
+        "is read. Less: more of it is reused, and more memory taken.",
     )
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -17,6 +17,7 @@ from engine.transport.connection import connect
 from hosting.models import Conversation, Generation, HostedModel, Message
 
 MODELS = "/admin/hosting/hostedmodel/"
+REST = {"kind": "generate", "cache_memory_share": "0.5", "boundary_interval_tokens": 512}
 GENERATIONS = "/admin/hosting/generation/"
 
 
@@ -79,7 +80,7 @@ def test_changed_settings_reach_the_engines(
     admin_page: Client, model: HostedModel, redis_url: str
 ) -> None:
     form = {"display_name": "Demo", "is_enabled": "on", "max_rows": 3, "max_queue": 10}
-    form |= {"cache_sharing": "own", "pace": "custom"}
+    form |= {"cache_sharing": "own", "pace": "custom"} | REST
     response = admin_page.post(
         f"{MODELS}{model.pk}/change/", form | {"stall_ms": 100, "decode_share": "0.7"}
     )
@@ -88,6 +89,8 @@ def test_changed_settings_reach_the_engines(
     assert isinstance(configure, wire.Configure)
     assert (configure.models[0].max_rows, configure.models[0].decode_share) == (3, 0.7)
     assert configure.models[0].share_after is None
+    assert configure.models[0].cache_memory_share == 0.5
+    assert not configure.models[0].is_cached_on_disk
 
 
 @pytest.mark.parametrize(
@@ -102,7 +105,7 @@ def test_changed_settings_reach_the_engines(
 def test_a_chosen_pace_reaches_the_engines_as_its_numbers(
     admin_page: Client, model: HostedModel, redis_url: str, pace: str, numbers: tuple[int, float]
 ) -> None:
-    form = {"is_enabled": "on", "max_rows": 3, "max_queue": 10, "cache_sharing": "own"}
+    form = {"is_enabled": "on", "max_rows": 3, "max_queue": 10, "cache_sharing": "own"} | REST
     form |= {"pace": pace, "stall_ms": 70, "decode_share": "0.6"}
     assert admin_page.post(f"{MODELS}{model.pk}/change/", form).status_code == 302
     (configure,) = commands_sent(redis_url)
@@ -114,9 +117,13 @@ def test_a_chosen_pace_reaches_the_engines_as_its_numbers(
 def test_settings_out_of_range_are_refused(admin_page: Client, model: HostedModel) -> None:
     form = {"max_rows": 0, "max_queue": 10, "stall_ms": 0, "decode_share": "1.7"}
     form |= {"cache_sharing": "shared", "pace": "eager"}
+    form |= REST | {"cache_memory_share": "1.2", "boundary_interval_tokens": 7}
     response = admin_page.post(f"{MODELS}{model.pk}/change/", form)
     errors = set(response.context["adminform"].form.errors)
-    assert errors == {"max_rows", "stall_ms", "decode_share", "pace"}
+    assert errors == {
+        *("max_rows", "stall_ms", "decode_share", "pace"),
+        *("cache_memory_share", "boundary_interval_tokens"),
+    }
 
 
 @pytest.mark.parametrize(
