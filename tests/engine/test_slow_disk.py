@@ -1,0 +1,88 @@
+"""A disk that does not answer: prompts are computed meanwhile, and what it brings late is used."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from engine.cache.files import RealFiles
+from tests.engine.test_prefix_reuse import Engine, prompt_of
+from tests.waiting import wait_until
+
+NAME = "tiny-qwen3"
+
+
+class StuckFiles(RealFiles):
+    """Reads wait until they are let go, each from `stuck_after` on."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.stuck_after = 0
+        self.num_reads = 0
+
+    def read(self, path: Path) -> bytes:
+        self.num_reads += 1
+        if self.num_reads > self.stuck_after:
+            assert self.go.wait(60)
+        return super().read(path)
+
+
+def reopened_after(prompt: list[int], directory: Path, files: StuckFiles) -> tuple[Engine, list]:
+    first = Engine(NAME, directory=directory)
+    tokens, _ = first.answer(prompt)
+    first.close()
+    return Engine(NAME, directory=directory, files=files), tokens
+
+
+def turn_until_computed(engine: Engine, request_id: str, num_tokens: int) -> None:
+    """Without what the disk brings, which nobody asks for here."""
+
+    def has_come_far() -> bool:
+        engine.handle.turn()
+        live = engine.handle.get_live(request_id)
+        return live is None or live.sequence.computed_tokens >= num_tokens
+
+    wait_until(has_come_far, seconds=60)
+
+
+def test_a_disk_that_never_answers_costs_a_little_patience_only(tmp_path: Path) -> None:
+    files = StuckFiles()
+    prompt = prompt_of(700)
+    engine, expected = reopened_after(prompt, tmp_path, files)
+    request_id = engine.start(prompt)
+    assert engine.handle.only_restores
+    tokens, usage = engine.run(awaits_disk=False)[request_id]
+    assert tokens == expected
+    assert usage.cached_tokens == 0
+    assert engine.cache.statistics.models[NAME].misses == {"late": 1}
+    files.go.set()
+    engine.close()
+
+
+def test_what_was_read_before_the_disk_got_stuck_is_used(tmp_path: Path) -> None:
+    files = StuckFiles()
+    files.stuck_after = 1
+    prompt = prompt_of(700)
+    engine, expected = reopened_after(prompt, tmp_path, files)
+    request_id = engine.start(prompt)
+    wait_until(lambda: files.num_reads == 2)
+    tokens, usage = engine.run(awaits_disk=False)[request_id]
+    assert tokens == expected
+    assert usage.cached_tokens == 256
+    files.go.set()
+    engine.close()
+
+
+def test_a_late_disk_lets_the_prompt_leap_ahead(tmp_path: Path) -> None:
+    files = StuckFiles()
+    prompt = prompt_of(2500)
+    engine, expected = reopened_after(prompt, tmp_path, files)
+    request_id = engine.start(prompt)
+    turn_until_computed(engine, request_id, 1)
+    files.go.set()
+    wait_until(lambda: engine.io is not None and engine.io.is_idle)
+    tokens, usage = engine.run(awaits_disk=False)[request_id]
+    assert tokens == expected
+    assert 0 < usage.cached_tokens < len(prompt)
+    assert engine.cache.statistics.models[NAME].hit_disk_tokens == usage.cached_tokens
+    engine.close()
