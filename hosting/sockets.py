@@ -138,7 +138,9 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
 
 
 def event_message(generation: str, seq: int, event: wire.Event) -> dict[str, Any]:
-    body = {"type": type(event).__name__, **wire.to_plain(event)}
+    plain = wire.to_plain(event)
+    plain.pop("prefix", None)  # it tells of other people's prompts
+    body = {"type": type(event).__name__, **plain}
     return {"type": "event", "generation": generation, "seq": seq, "event": body}
 
 
