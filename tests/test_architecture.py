@@ -31,6 +31,11 @@ class Rule:
 RULES = (
     Rule(package="engine.wire", ours=("engine.wire",), is_standard_library_only=True),
     Rule(
+        package="engine.sizing",
+        ours=("engine.wire", "engine.sizing"),
+        is_standard_library_only=True,
+    ),
+    Rule(
         package="engine.core",
         ours=("engine.wire", "engine.core"),
         never=(*MLX, *WEB_AND_STORES, "threading", "time", "socket", "subprocess"),
@@ -73,13 +78,18 @@ RULES = (
         ours=(
             "accounts",
             "engine.wire",
+            "engine.sizing",
             "hosting.models",
             "hosting.actions",
             "hosting.engine_client",
         ),
         never=(*MLX, "redis"),
     ),
-    Rule(package="hosting", ours=("accounts", "engine.wire", "hosting"), never=(*MLX, "redis")),
+    Rule(
+        package="hosting",
+        ours=("accounts", "engine.wire", "engine.sizing", "hosting"),
+        never=(*MLX, "redis"),
+    ),
 )
 # Inside hosting: what a layer's modules never import, so that arrows point one way only.
 OUTER_LAYERS = ("hosting.api", "hosting.chat", "hosting.sockets", "hosting.tasks", "hosting.admin")

@@ -1,0 +1,159 @@
+"""From sizes to bytes: rows, slices, steps, and what one row needs alone.
+
+    peak = weights + rows' caches + what one step computes with
+    slice = one layer's activations + attention scores + one layer's cache while it grows
+
+Rows of unequal lengths are padded to the longest, and caches grow by GROWTH_TOKENS. Where attention
+is one fused kernel, scores never exist. What is computed with is corrected by measured peaks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from engine.sizing.layers import FullLayers, StateLayers, WindowLayers
+from engine.sizing.shape import Shape
+from engine.wire import RowNeeds
+
+GROWTH_TOKENS = 256
+SMALLEST_SLICE_TOKENS = 32
+_FUSED_HEAD_SIZES = frozenset({64, 72, 80, 96, 128})
+_LOGIT_COPIES = 4  # of the model, as float32, sorted, with noise
+_LARGEST_CORRECTION, _SMALLEST_CORRECTION = 4.0, 0.5
+_FORGETTING = 0.05
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element."""
+
+    compute_bytes: int
+    may_fuse: bool
+    kv_bits: int | None = None
+
+    @property
+    def kv_bytes(self) -> float:
+        if self.kv_bits is None:
+            return float(self.compute_bytes)
+        return self.kv_bits / 8 + 2 * self.compute_bytes / 64  # a scale and a bias for 64
+
+
+class Estimate:
+    """Live: `correction` follows measured peaks. The rest never changes."""
+
+    def __init__(self, shape: Shape, numbers: Numbers, *, correction: float = 1.0):
+        self.shape = shape
+        self.numbers = numbers
+        self.correction = correction
+        self._is_fused = numbers.may_fuse and shape.head_size in _FUSED_HEAD_SIZES
+
+    @property
+    def token_bytes(self) -> float:
+        """What every further token of a row adds to its caches."""
+        full = (one for one in self.shape.layers if isinstance(one, FullLayers))
+        return sum(one.count * one.token_elements for one in full) * self.numbers.kv_bytes
+
+    @property
+    def state_bytes(self) -> int:
+        states = (one for one in self.shape.layers if isinstance(one, StateLayers))
+        return sum(one.count * one.row_elements for one in states) * self.numbers.compute_bytes
+
+    def row_bytes(self, num_tokens: int, *, slice_tokens: int = 1) -> int:
+        """The caches of one row of so many tokens."""
+        held = _grown(num_tokens) if num_tokens else 0
+        windows = sum(
+            min(held, one.window + slice_tokens - 1) * one.count * one.token_elements
+            for one in self.shape.layers
+            if isinstance(one, WindowLayers)
+        )
+        kept = held * self.token_bytes + windows * self.numbers.compute_bytes
+        return int(kept) + self.state_bytes
+
+    def batch_bytes(self, lengths: Iterable[int]) -> int:
+        """The caches of rows that decode together: each as long as the longest."""
+        known = list(lengths)
+        return len(known) * self.row_bytes(max(known)) if known else 0
+
+    def slice_bytes(self, slice_tokens: int, context_tokens: int) -> int:
+        """What computing a slice after `context_tokens` others takes besides the caches."""
+        activations = slice_tokens * self._activation_elements * self.numbers.compute_bytes
+        length = context_tokens + slice_tokens
+        needed = activations + self._scores_bytes(slice_tokens, length) + self._layer_bytes(length)
+        return int(needed * self.correction)
+
+    def step_bytes(self, num_rows: int, longest_tokens: int) -> int:
+        """What drawing a token for each of so many rows takes besides the caches."""
+        logits = num_rows * self.shape.vocab_size * 4 * _LOGIT_COPIES
+        activations = num_rows * self._activation_elements * self.numbers.compute_bytes
+        scores = self._scores_bytes(num_rows, longest_tokens)
+        growing = num_rows * self._layer_bytes(longest_tokens)
+        return int((logits + activations + scores + growing) * self.correction)
+
+    def alone_bytes(self, num_tokens: int) -> int:
+        """The most that a row of so many tokens needs, alone and in the smallest slices."""
+        smallest = min(SMALLEST_SLICE_TOKENS, num_tokens)
+        transient = max(
+            self.slice_bytes(smallest, num_tokens - smallest), self.step_bytes(1, num_tokens)
+        )
+        return self.row_bytes(num_tokens, slice_tokens=smallest) + transient
+
+    def most_slice_tokens(self, room_bytes: int, *, context_tokens: int, at_most: int) -> int:
+        """The largest slice that fits, never less than the smallest."""
+        tokens = at_most
+        while tokens > SMALLEST_SLICE_TOKENS:
+            if self._grown_slice_bytes(tokens, context_tokens) <= room_bytes:
+                return tokens
+            tokens //= 2
+        return SMALLEST_SLICE_TOKENS
+
+    def needs(self) -> RowNeeds:
+        """`alone_bytes` in a form that others can compute with."""
+        windows = tuple(
+            (
+                one.window + SMALLEST_SLICE_TOKENS - 1,
+                one.count * one.token_elements * self.numbers.compute_bytes,
+            )
+            for one in self.shape.layers
+            if isinstance(one, WindowLayers)
+        )
+        most, few = 1 << 22, 1 << 12
+        windowed = sum(tokens * each for tokens, each in windows)
+        each = (self.alone_bytes(most) - self.alone_bytes(few)) / (most - few)
+        fixed = self.alone_bytes(most) - windowed - int(most * each)
+        grown = int(GROWTH_TOKENS * each) if self.token_bytes else 0
+        return RowNeeds(fixed_bytes=fixed + grown, token_bytes=int(each) + 1, windows=windows)
+
+    def learn(self, *, expected_bytes: int, measured_bytes: int) -> None:
+        """Up at once, as too little is worse than too much; down slowly."""
+        if expected_bytes <= 0 or measured_bytes <= 0:
+            return
+        wanted = self.correction * measured_bytes / expected_bytes
+        pace = 1.0 if wanted > self.correction else _FORGETTING
+        moved = self.correction + pace * (wanted - self.correction)
+        self.correction = min(max(moved, _SMALLEST_CORRECTION), _LARGEST_CORRECTION)
+
+    def _grown_slice_bytes(self, tokens: int, context: int) -> int:
+        caches = self.row_bytes(context + tokens) - self.row_bytes(context)
+        return self.slice_bytes(tokens, context) + max(0, caches)
+
+    @property
+    def _activation_elements(self) -> int:
+        """Of one token in the layer where most of them are alive."""
+        attention = 2 * self.shape.query_heads * self.shape.head_size
+        return 3 * self.shape.hidden_size + attention + 3 * self.shape.mlp_size
+
+    def _scores_bytes(self, queries: int, length: int) -> int:
+        shape = self.shape
+        if self._is_fused and queries > 8:
+            return shape.query_heads * queries * shape.head_size * 4
+        return shape.query_heads * queries * length * self.numbers.compute_bytes
+
+    def _layer_bytes(self, num_tokens: int) -> int:
+        """One layer's cache: while it grows, old and new are alive."""
+        full = [one.token_elements for one in self.shape.layers if isinstance(one, FullLayers)]
+        return int(_grown(num_tokens) * max(full, default=0) * self.numbers.kv_bytes)
+
+
+def _grown(num_tokens: int) -> int:
+    return -(-num_tokens // GROWTH_TOKENS) * GROWTH_TOKENS

@@ -1,0 +1,1 @@
+"""Sizes from configs, bytes from sizes."""

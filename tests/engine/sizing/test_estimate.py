@@ -1,0 +1,98 @@
+"""Bytes from sizes: against what mlx-lm's caches really keep, and what computing really takes."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+import pytest
+
+from engine.model import caches as row_caches
+from engine.sizing.estimate import Estimate, Numbers
+from engine.sizing.shape import read_shape, shape_of
+from tests.engine.model.rig import loaded
+from tests.engine.sizing.configs import LLAMA_3_8B, QWEN3_8B
+from tests.tiny_models import tiny_model_path
+
+CPU = Numbers(compute_bytes=4, may_fuse=False)
+METAL = Numbers(compute_bytes=2, may_fuse=True)
+MIB, GIB = 1024**2, 1024**3
+
+
+def estimate_of(name: str) -> Estimate:
+    return Estimate(read_shape(tiny_model_path(name)), CPU)
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny-qwen3", "small-llama", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
+)
+@pytest.mark.parametrize("num_tokens", [1, 200, 700])
+def test_a_rows_caches_are_what_they_were_estimated(name: str, num_tokens: int) -> None:
+    model = loaded(name).model
+    caches = row_caches.new_caches(model)
+    for start in range(0, num_tokens, 256):
+        width = min(256, num_tokens - start)
+        model(mx.ones((1, width), mx.uint32), cache=caches)
+        row_caches.evaluate(caches)
+    estimated = estimate_of(name).row_bytes(num_tokens, slice_tokens=256)
+    assert estimated == pytest.approx(row_caches.num_bytes(caches), rel=0.03, abs=300_000)
+
+
+def test_eight_rows_of_32k_tokens_of_a_well_known_model() -> None:
+    estimate = Estimate(shape_of(LLAMA_3_8B), METAL)
+    assert estimate.token_bytes == 32 * 2048 * 2
+    assert estimate.batch_bytes([32_768] * 8) == 32 * GIB
+
+
+def test_rows_are_padded_to_the_longest() -> None:
+    estimate = Estimate(shape_of(QWEN3_8B), METAL)
+    assert estimate.batch_bytes([256, 256, 4096]) == 3 * estimate.row_bytes(4096)
+    assert estimate.batch_bytes([]) == 0
+
+
+def test_scores_of_a_head_size_without_a_fused_kernel_grow_with_the_context() -> None:
+    fused = Estimate(shape_of(QWEN3_8B), METAL)
+    odd = Estimate(shape_of(QWEN3_8B | {"head_dim": 256}), METAL)
+    assert fused.slice_bytes(2048, 60_000) < 1 * GIB
+    assert odd.slice_bytes(2048, 60_000) > 32 * 2048 * 60_000 * 2
+
+
+def test_a_slice_shrinks_with_the_room_but_never_below_the_smallest() -> None:
+    estimate = Estimate(shape_of(QWEN3_8B | {"head_dim": 256}), METAL)
+    rooms = [64 * GIB, 4 * GIB, 1 * GIB, 0]
+    sizes = [
+        estimate.most_slice_tokens(room, context_tokens=30_000, at_most=2048) for room in rooms
+    ]
+    assert sizes[0] == 2048 and sizes == sorted(sizes, reverse=True) and sizes[-1] == 32
+
+
+@pytest.mark.parametrize("name", ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"])
+def test_what_is_published_of_a_row_is_never_less_than_the_estimate(name: str) -> None:
+    estimate = estimate_of(name)
+    needs = estimate.needs()
+    for num_tokens in (40, 300, 1_000, 4_097, 16_000, 100_000):
+        alone = estimate.alone_bytes(num_tokens)
+        assert alone <= needs.bytes_for(num_tokens) <= 1.05 * alone + 3 * MIB
+
+
+def test_the_longest_row_that_fits_is_found() -> None:
+    needs = Estimate(shape_of(QWEN3_8B), METAL).needs()
+    most = needs.most_tokens(8 * GIB, at_most=1_000_000)
+    assert needs.bytes_for(most) <= 8 * GIB < needs.bytes_for(most + 1)
+    assert needs.most_tokens(10, at_most=100) == 0
+    assert needs.most_tokens(8 * GIB, at_most=100) == 100
+
+
+def test_a_peak_above_the_estimate_corrects_it_at_once_and_one_below_slowly() -> None:
+    estimate = Estimate(shape_of(QWEN3_8B), METAL)
+    before = estimate.slice_bytes(512, 4096)
+    estimate.learn(expected_bytes=before, measured_bytes=2 * before)
+    assert estimate.slice_bytes(512, 4096) == pytest.approx(2 * before, rel=1e-6)
+    estimate.learn(expected_bytes=2 * before, measured_bytes=before)
+    assert 1.9 * before < estimate.slice_bytes(512, 4096) < 2 * before
+
+
+def test_quantised_caches_are_smaller() -> None:
+    shape = shape_of(QWEN3_8B)
+    four = Estimate(shape, Numbers(compute_bytes=2, may_fuse=True, kv_bits=4))
+    assert four.row_bytes(4096) == pytest.approx(
+        Estimate(shape, METAL).row_bytes(4096) * 0.28, 0.02
+    )

@@ -1,0 +1,46 @@
+"""Sizes read from configs of real families, and configs that say nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine.sizing.shape import UnreadableConfig, read_shape, shape_of
+from tests.engine.sizing.configs import GPT_2, KNOWN, LLAMA_3_8B, QWEN3_30B_A3B
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_the_caches_of_a_family_keep(name: str) -> None:
+    known, shape = KNOWN[name], shape_of(KNOWN[name].config)
+    assert shape.layers == known.layers
+    assert shape.head_size == known.head_size
+
+
+def test_all_active_experts_count() -> None:
+    assert shape_of(QWEN3_30B_A3B).mlp_size == 8 * 768
+    assert shape_of(LLAMA_3_8B).mlp_size == 14336
+    assert shape_of(GPT_2).mlp_size == 4 * 768
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden_size": None},
+        {"num_hidden_layers": "many"},
+        {"vocab_size": 0},
+        {"num_key_value_heads": "eight"},
+        {"layer_types": ["linear_attention"] * 32},
+    ],
+)
+def test_a_config_that_cannot_be_read_is_an_error(changes: dict[str, object]) -> None:
+    with pytest.raises(UnreadableConfig):
+        shape_of(LLAMA_3_8B | changes)
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", "{}"])
+def test_a_broken_file_is_an_error(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    with pytest.raises(UnreadableConfig):
+        read_shape(tmp_path)
