@@ -12,6 +12,7 @@ DEMO = {
     "id": "demo",
     "object": "model",
     "owned_by": "hearth",
+    "kind": "generate",
     "context_length": 4096,
     "max_model_len": 4096,
 }
