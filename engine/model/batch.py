@@ -16,6 +16,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.model import attention
 from engine.model import caches as row_caches
 from engine.model.caches import Caches
 
@@ -107,10 +108,13 @@ class RowBatch:
                 return
         if self._is_level:
             present = row_caches.split_level(self._caches, len(self.row_ids))
-            self._caches = row_caches.merge_padded(present + added)
+            self._caches = self._merge(present + added)
             self._is_level = False
             return
-        row_caches.extend_padded(self._caches, row_caches.merge_padded(added))
+        row_caches.extend_padded(self._caches, self._merge(added))
+
+    def _merge(self, rows: list[Caches]) -> Caches:
+        return row_caches.merge_padded(rows, aligns=attention.is_bound(self._model))
 
     def _keep_caches(self, kept: list[int]) -> None:
         if self._is_level:

@@ -11,7 +11,9 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_map
-from mlx_lm.models.cache import CacheList, KVCache, make_prompt_cache
+from mlx_lm.models.cache import BatchKVCache, CacheList, KVCache, make_prompt_cache
+
+from engine.model.aligned_rows import AlignedRows
 
 Caches = list[Any]
 
@@ -82,11 +84,15 @@ def stack_level(rows: list[Caches]) -> Caches | None:
     return layers
 
 
-def merge_padded(rows: list[Caches]) -> Caches:
-    """Padded caches of several row caches, evaluated layer by layer."""
+def merge_padded(rows: list[Caches], *, aligns: bool) -> Caches:
+    """Padded caches of several row caches, evaluated layer by layer.
+
+    `aligns`: for matrix products on CUDA, in whole columns (aligned_rows.py).
+    """
     layers = []
     for parts in zip(*rows, strict=True):
-        layers.append(parts[0].merge(list(parts)))
+        layer = parts[0].merge(list(parts))
+        layers.append(AlignedRows.of(layer) if aligns and type(layer) is BatchKVCache else layer)
         mx.eval(layers[-1].state)
     return layers
 

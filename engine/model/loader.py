@@ -19,6 +19,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import load_model, load_tokenizer
 
+from engine.model import attention
 from engine.model.capability import check_batching
 
 _PORTION_BYTES = 64 * 1024**2
@@ -73,15 +74,17 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         while not tokenizer.done():
             wait([tokenizer], timeout=_MOMENT_SECONDS)
             yield LoadProgress(fraction=_WEIGHTS_FRACTION)
-        verdicts = check_batching(model)
-        while (is_batchable := next(verdicts)) is None:
+        if attention.is_wanted():
+            attention.bind(model)
+        is_batchable = None
+        for is_batchable in _check_batching(model):  # noqa: B007 - the last one is the verdict
             yield LoadProgress(fraction=_WEIGHTS_FRACTION)
         loaded = LoadedModel(
             model=model,
             tokenizer=tokenizer.result(),
             weight_bytes=sum(array.nbytes for _, array in _parameters(model)),
             context_limit_tokens=context_limit_tokens(config),
-            is_batchable=is_batchable,
+            is_batchable=bool(is_batchable),
             identity=_identity(path, model),
         )
     # mlx_lm raises whatever a broken folder provokes; the load ends here with one clear error.
@@ -98,6 +101,15 @@ def context_limit_tokens(config: dict[str, Any]) -> int:
         if isinstance(value := config.get(name), int) and value > 0:
             return value
     return _DEFAULT_CONTEXT_TOKENS
+
+
+def _check_batching(model: Any) -> Iterator[bool | None]:
+    """The verdict comes last. A model that answers differently with our attention keeps its own."""
+    verdict = None
+    for verdict in check_batching(model):
+        yield verdict
+    if not verdict and attention.unbind(model):
+        yield from check_batching(model)
 
 
 def _start_loading_tokenizer(path: Path, config: dict[str, Any]) -> Future[Any]:

@@ -32,6 +32,7 @@ BENCHMARKS = (
     "fairness",
     "grammar",
     "steptime",
+    "decode",
     "cached",
     "hybrid",
     "restore",

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.bench.exchange import Target
+from tests.bench.names import HEARTH
 from tests.stack import Stack, running_stack
 
-HEARTH = "hearth"
 _NO_LIMIT = "100000"  # of requests at once: all streams of a benchmark are one person's
 
 _SET_FIELDS = """

@@ -9,11 +9,9 @@ from pathlib import Path
 
 from tests.bench.exchange import Question, Target
 from tests.bench.load import Load
+from tests.bench.names import BATCH_GENERATOR, MLX_LM_SERVER
 from tests.bench.processes import Child, JobChild, free_port
 from tests.bench.report import BenchmarkFailed
-
-MLX_LM_SERVER = "mlx_lm.server"
-BATCH_GENERATOR = "BatchGenerator"
 
 
 @contextlib.contextmanager

@@ -1,0 +1,89 @@
+"""Attention of decode steps on CUDA: the one thing of mlx-lm that is replaced in place.
+
+MLX's fused kernel is three to seven times as slow there once rows of unequal length bring a mask
+array. The same in plain matrix products does not mind the mask, given whole columns of keys
+(aligned_rows.py):
+
+    softmax(q k^T * scale + mask) v,  heads grouped as they share keys
+
+mlx-lm's models look `scaled_dot_product_attention` up in their own module, so `bind` puts ours
+there and changes nothing else. The loader's self-check compares it with the fused kernel on every
+load, and a model that answers differently keeps that.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.models import base
+
+_NAME = "scaled_dot_product_attention"
+_fused = getattr(base, _NAME)
+
+
+def is_wanted() -> bool:
+    """Only CUDA's fused kernel needs it; Metal's takes masks."""
+    return bool(mx.cuda.is_available()) and mx.default_device() == mx.Device(mx.gpu)
+
+
+def bind(model: Any) -> bool:
+    """Use our attention in this family. False: it has none of that name, or ours already."""
+    return _replace(model, _fused, decode_attention)
+
+
+def is_bound(model: Any) -> bool:
+    return any(getattr(one, _NAME, None) is decode_attention for one in _modules_of(model))
+
+
+def unbind(model: Any) -> bool:
+    """Undo `bind`; False: there is nothing to undo."""
+    return _replace(model, decode_attention, _fused)
+
+
+def _replace(model: Any, old: Any, new: Any) -> bool:
+    modules = [one for one in _modules_of(model) if getattr(one, _NAME, None) is old]
+    for module in modules:
+        setattr(module, _NAME, new)
+    return bool(modules)
+
+
+def decode_attention(
+    queries: mx.array,
+    keys: Any,
+    values: Any,
+    cache: Any,
+    scale: float,
+    mask: Any,
+    sinks: mx.array | None = None,
+) -> mx.array:
+    """As mlx-lm's: queries [B, H, n, D], keys and values [B, Hkv, L, D], result [B, H, n, D].
+
+    Prefill, equal rows, sinks and quantised caches stay with the fused kernel.
+    """
+    is_unequal_decode = queries.shape[2] == 1 and isinstance(mask, mx.array)
+    if is_unequal_decode and sinks is None and not hasattr(cache, "bits"):
+        return composed(queries, keys, values, scale=scale, mask=mask)
+    result: mx.array = _fused(queries, keys, values, cache, scale, mask, sinks)
+    return result
+
+
+def composed(
+    queries: mx.array, keys: mx.array, values: mx.array, *, scale: float, mask: mx.array
+) -> mx.array:
+    """One query per row. `mask` [B, 1, 1, L] or smaller: booleans, or numbers to add."""
+    rows, heads, _, size = queries.shape
+    key_heads = keys.shape[1]
+    grouped = (queries * scale).reshape(rows, key_heads, heads // key_heads, size)
+    scores = grouped @ keys.swapaxes(-1, -2)
+    scores = mx.where(mask, scores, -mx.inf) if mask.dtype == mx.bool_ else scores + mask
+    weights = mx.softmax(scores, axis=-1, precise=True)
+    return (weights @ values).reshape(rows, heads, 1, size)
+
+
+def _modules_of(model: Any) -> Iterator[ModuleType]:
+    names = {type(part).__module__ for part in model.modules()}
+    return (sys.modules[name] for name in sorted(names) if name in sys.modules)
