@@ -1,6 +1,6 @@
 """How much of its limits a caller of the API has left, in the headers that its SDK reads.
 
-On every answer of /v1 to a known key, refusals included. Of person and key the tighter one is told.
+On every answer of the API to a known key, refusals included. Of person and key the tighter one is told.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _add(response: HttpResponseBase, headers: dict[str, str]) -> None:
 
 def _key_of(request: HttpRequest) -> Any:
     """REST framework puts the key that it checked here."""
-    return getattr(request, "auth", None) if request.path.startswith("/v1/") else None
+    return getattr(request, "auth", None)
 
 
 def _headers(path: str, key: ApiKey) -> dict[str, str]:

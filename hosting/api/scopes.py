@@ -1,4 +1,4 @@
-"""Which scope a key needs for which address under /v1. An address without a line here is refused.
+"""Which scope a key needs for which address of the API. An address without a line here is refused.
 
 Imports nothing of rest_framework's views: REST_FRAMEWORK names this module while they load.
 """
@@ -20,6 +20,8 @@ SCOPES: dict[str, Scope | None] = {
     "v1/messages/count_tokens": Scope.ANSWERS,
     "v1/embeddings": Scope.VECTORS,
     "v1/rerank": Scope.VECTORS,
+    "v2/rerank": Scope.VECTORS,
+    "rerank": Scope.VECTORS,
     "v1/models": None,
     "v1/models/<path:name>": None,
 }

@@ -9,7 +9,7 @@ from django.urls import URLPattern, URLResolver
 
 from accounts.keys import create_api_key, revoke_api_key
 from accounts.models import ApiKey, User
-from hosting.actions.own_thread import in_own_thread
+from hosting.actions.database_threads import in_database_thread
 from hosting.api import urls
 from hosting.api.scopes import SCOPES
 from hosting.models import Generation, HostedModel
@@ -30,7 +30,7 @@ def test_every_address_of_the_api_names_its_scope() -> None:
 async def test_a_key_is_refused_beyond_its_scopes(
     person: User, model: HostedModel, engine: ScriptedEngine, scopes: list[str], status: int
 ) -> None:
-    _, secret = await in_own_thread(create_api_key)(user=person, name="script", scopes=scopes)
+    _, secret = await in_database_thread(create_api_key)(user=person, name="script", scopes=scopes)
     api = KeyedClient(secret)
     response: Any = await api.post("/v1/chat/completions", BODY, content_type="application/json")
     assert response.status_code == status
@@ -48,7 +48,7 @@ async def test_revoking_a_key_ends_its_open_stream(
     )
     lines = response.streaming_content
     assert b"assistant" in await anext(lines)
-    await in_own_thread(revoke_api_key)(await ApiKey.objects.aget())
+    await in_database_thread(revoke_api_key)(await ApiKey.objects.aget())
     rest = b"".join([line async for line in lines])
     assert b'"cancelled"' in rest
     assert (await api.get("/v1/models")).status_code == 401

@@ -59,6 +59,7 @@ WHO_MAY = {
     "v1/models": Who.KEY,
     "v1/models/<path:name>": Who.KEY,
     "": Who.SIGNED_IN,
+    "tools/": Who.SIGNED_IN,
     "usage/": Who.SIGNED_IN,
     "usage/csv": Who.SIGNED_IN,
     "accounts/password/": Who.SIGNED_IN,
