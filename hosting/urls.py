@@ -13,5 +13,6 @@ urlpatterns = [
     path("", include("hosting.health")),
     path("", include("accounts.urls")),
     path("", include("hosting.usage.urls")),
+    path("", include("hosting.tools.urls")),
     path("", include("hosting.chat.urls")),
 ]

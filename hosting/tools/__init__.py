@@ -1,0 +1,1 @@
+"""The page with set-ups for other people's programs."""

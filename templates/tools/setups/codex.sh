@@ -1,0 +1,2 @@
+export HEARTH_API_KEY={{ key }}
+codex
