@@ -49,5 +49,5 @@ def _message(error: ApiError) -> str:
         # Claude Code reads both numbers, and shortens the conversation
         return f"prompt is too long: {asked:.0f} tokens > {limit:.0f} maximum"
     param = _NAMED_HERE.get(error.param or "", error.param)
-    is_said = param is None or param in error.message or param == "model"
+    is_said = param is None or param in error.message
     return error.message if is_said else f"{param}: {error.message}"

@@ -1,0 +1,73 @@
+"""Hundreds of bad bodies over all routes: each is refused with its field, and starts nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import AsyncClient
+
+from hosting.models import Generation
+from tests.hosting.hostile_requests import CHAT, GOOD, MESSAGES, hostile_requests
+from tests.hosting.scripted_engine import ScriptedEngine
+
+pytestmark = pytest.mark.usefixtures("model")
+BROKEN = [
+    b"",
+    b"{",
+    b"[]",
+    b"7",
+    b'"text"',
+    b"null",
+    b"\xff\xfe",
+    b'{"model": NaN}',
+    b'{"model": "\\ud800"}',
+    b"[" * 100_000,
+    b'{"model": "demo", "messages": ' + b"[" * 50_000 + b"]" * 50_000 + b"}",
+]
+
+
+def fault_of(answer: Any) -> str | None:
+    """Why this is no good refusal; None if it is one."""
+    if not 400 <= answer.status_code < 500:
+        return f"status {answer.status_code}"
+    error = answer.json()["error"]
+    return None if error["message"] else "no message"
+
+
+async def test_each_is_refused_by_name(api: AsyncClient, engine: ScriptedEngine) -> None:
+    cases = list(hostile_requests())
+    assert len(cases) >= 200
+    faults = []
+    for route, body, field in cases:
+        answer = await api.post(route, body, content_type="application/json")
+        fault = fault_of(answer)
+        if fault is None:
+            error = answer.json()["error"]
+            told = f"{error.get('param')} {error['message']}"
+            fault = None if field in told else f"names {told!r}"
+        if fault:
+            faults.append(f"{route} {field}={json.dumps(body.get(field))[:60]}: {fault}")
+    assert not faults, "\n".join(faults)
+    assert not await Generation.objects.aexists()
+    assert not engine.generates
+
+
+@pytest.mark.parametrize("route", list(GOOD))
+async def test_what_is_no_json_object_is_refused(api: AsyncClient, route: str) -> None:
+    for body in BROKEN:
+        answer = await api.post(route, body, content_type="application/json")
+        assert fault_of(answer) is None, (body[:40], answer.content)
+
+
+@pytest.mark.parametrize("route", [CHAT, MESSAGES])
+async def test_deep_nesting_in_a_field_is_refused_or_carried(
+    api: AsyncClient, engine: ScriptedEngine, route: str
+) -> None:
+    deep: Any = "x"
+    for _ in range(400):
+        deep = [deep]
+    body = GOOD[route] | {"messages": [{"role": "user", "content": deep}]}
+    answer = await api.post(route, body, content_type="application/json")
+    assert fault_of(answer) is None, answer.content
