@@ -72,6 +72,13 @@ def make_default(model: HostedModel) -> None:
     model.is_default = True
 
 
+def set_pinned(model: HostedModel, *, is_pinned: bool) -> None:
+    """Whether it is kept in memory whatever else is wanted."""
+    with transaction.atomic():
+        HostedModel.objects.filter(pk=model.pk).update(is_pinned=is_pinned)
+        transaction.on_commit(publish_models)
+
+
 def remove_model(model: HostedModel) -> None:
     """Forget the registration; the weights on disk stay."""
     with transaction.atomic():

@@ -13,10 +13,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
-from unfold.admin import ModelAdmin
 from unfold.decorators import action, display
 
+from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
+from accounts.audit import record_of
 from engine import wire
 from hosting.actions import hosted_models
 from hosting.admin.new_model_form import NewModelForm
@@ -27,14 +28,16 @@ Change = Callable[[HostedModel], None]
 
 
 @admin.register(HostedModel)
-class HostedModelAdmin(ModelAdmin):
+class HostedModelAdmin(AuditedAdmin):
+    audit_noun = "model"
     list_display = ["name", "display_name", "state_label", "is_default", "is_enabled"]
     list_display += ["kind", "size", "context_limit_tokens", "source"]
     list_filter = ["kind", "state", "source", "is_enabled"]
     search_fields = ["name", "display_name", "repo_id"]
     readonly_fields = ["name", "state", "detail", "fetch_fraction", "is_default", "size"]
     readonly_fields += ["path", "source", "repo_id", "created_at"]
-    actions = ["load", "unload", "set_default", "clear_memory", "clear_disk", "fetch_again"]
+    actions = ["load", "unload", "reload", "pin", "unpin", "set_default"]
+    actions += ["clear_memory", "clear_disk", "fetch_again"]
     actions_detail = ["load_this", "unload_this", "set_default_this"]
     conditional_fields = {
         "stall_ms": "pace == 'custom'",
@@ -99,6 +102,7 @@ class HostedModelAdmin(ModelAdmin):
         form = NewModelForm(request.POST or None)
         if request.method == "POST" and form.is_valid() and (model := form.add_model()):
             self.log_addition(request, model, "Added.")
+            record_of(request, "model.add", target=model)
             self.message_user(request, f"{model.name} is registered.", messages.SUCCESS)
             return redirect("admin:hosting_hostedmodel_change", model.pk)
         context = {
@@ -114,11 +118,12 @@ class HostedModelAdmin(ModelAdmin):
         transaction.on_commit(hosted_models.publish_models)
 
     def delete_model(self, request: HttpRequest, obj: HostedModel) -> None:
+        record_of(request, "model.delete", target=obj)
         hosted_models.remove_model(obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         for model in queryset:
-            hosted_models.remove_model(model)
+            self.delete_model(request, model)
 
     @admin.action(description="Load", permissions=["change"])
     def load(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -140,6 +145,39 @@ class HostedModelAdmin(ModelAdmin):
             question="Unload these models?",
             consequence="Running answers end first. The next request loads the model again.",
             change=lambda model: get_client().unload_model(model.name),
+        )
+
+    @admin.action(description="Reload", permissions=["change"])
+    def reload(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "reload",
+            question="Reload these models?",
+            consequence="Running answers end first. Others wait until the weights are read again.",
+            change=_reload,
+        )
+
+    @admin.action(description="Pin", permissions=["change"])
+    def pin(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "pin",
+            question="Pin these models?",
+            consequence="They are loaded now, and no other model takes their place.",
+            change=lambda model: hosted_models.set_pinned(model, is_pinned=True),
+        )
+
+    @admin.action(description="Unpin", permissions=["change"])
+    def unpin(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "unpin",
+            question="Unpin these models?",
+            consequence="They stay loaded until they have been idle too long or are in the way.",
+            change=lambda model: hosted_models.set_pinned(model, is_pinned=False),
         )
 
     @admin.action(description="Make default", permissions=["change"])
@@ -228,8 +266,15 @@ class HostedModelAdmin(ModelAdmin):
             for model in queryset:
                 change(model)
                 self.log_change(request, model, f"{description}.")
+                record_of(request, f"model.{name}", target=model)
         except EngineUnavailable:
             self.message_user(request, "Redis is away: nothing was changed.", messages.ERROR)
         else:
             self.message_user(request, f"{description}: asked for.", messages.SUCCESS)
         return None
+
+
+def _reload(model: HostedModel) -> None:
+    client = get_client()
+    client.unload_model(model.name)
+    client.load_model(model.name)

@@ -12,6 +12,7 @@ from typing import Any
 from django.utils import timezone
 
 from engine import wire
+from hosting.admin.cache_figures import MISS_LABELS
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 
@@ -126,9 +127,19 @@ def _request(generation: Generation, picture: Picture) -> dict[str, Any]:
         "prompt_tokens": row.prompt_tokens if row else None,
         "computed_tokens": row.computed_tokens if row else None,
         "cached_tokens": row.cached_tokens if row else None,
+        "prefix": _prefix(row),
         "output_tokens": row.output_tokens if row else None,
         "age_seconds": max(0.0, (timezone.now() - generation.created_at).total_seconds()),
     }
+
+
+def _prefix(row: wire.RowStatus | None) -> str:
+    """Where the prompt left the nearest stored prefix, and why no more of that was used."""
+    if row is None or row.prefix is None or row.prefix.nearest_tokens <= row.cached_tokens:
+        return ""
+    reason = MISS_LABELS.get(row.prefix.miss, "")
+    stored = f"{row.prefix.nearest_tokens} stored"
+    return f"{stored}: {reason.lower()}" if reason else stored
 
 
 def _state(generation: Generation, row: wire.RowStatus | None, place: int | None) -> str:

@@ -11,7 +11,7 @@ from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from accounts.models import User
+from accounts.models import AuditRecord, User
 from engine import wire
 from engine.transport.connection import connect
 from hosting.models import Conversation, Generation, HostedModel, Message
@@ -250,3 +250,34 @@ def test_deleting_a_person_names_none_of_their_conversations(
     assert b"my secret plan" not in admin_page.get(url).content
     admin_page.post(url, {"post": "yes"})
     assert not User.objects.filter(pk=person.pk).exists()
+
+
+def test_reloading_unloads_first(admin_page: Client, model: HostedModel, redis_url: str) -> None:
+    assert "Reload these" in act(admin_page, "reload", model).content.decode()
+    act(admin_page, "reload", model, confirmed="yes")
+    assert commands_sent(redis_url) == [
+        wire.UnloadModel(name="demo"),
+        wire.LoadModel(name="demo"),
+    ]
+    assert AuditRecord.objects.get().action == "model.reload"
+
+
+@pytest.mark.parametrize(("action", "is_pinned"), [("pin", True), ("unpin", False)])
+def test_pinning_reaches_the_engines(
+    admin_page: Client, model: HostedModel, redis_url: str, action: str, is_pinned: bool
+) -> None:
+    HostedModel.objects.update(is_pinned=not is_pinned)
+    act(admin_page, action, model, confirmed="yes")
+    (configure,) = commands_sent(redis_url)
+    assert isinstance(configure, wire.Configure)
+    assert configure.models[0].is_pinned is is_pinned
+
+
+def test_changed_settings_are_in_the_audit_record(admin_page: Client, model: HostedModel) -> None:
+    form = {"is_enabled": "on", "max_rows": 3, "max_queue": 10, "cache_sharing": "own"} | REST
+    form |= {"pace": "balanced", "stall_ms": 250, "decode_share": "0.5"}
+    admin_page.post(f"{MODELS}{model.pk}/change/", form)
+    record = AuditRecord.objects.get()
+    assert record.action == "model.change"
+    assert json.loads(record.before)["max_rows"] == 16
+    assert json.loads(record.after)["max_rows"] == 3

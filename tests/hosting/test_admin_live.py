@@ -120,6 +120,17 @@ def test_requests_come_running_first_then_by_place(
     assert (row["person"], row["client"], row["output_tokens"]) == ("Ada", "curl/8.5.0", 7)
 
 
+def test_a_request_tells_where_it_left_the_nearest_stored_prefix(
+    admin_page: Client, person: User, redis_url: str
+) -> None:
+    uses = (wire.PrefixUse(nearest_tokens=96, miss="not_owner"), wire.PrefixUse(nearest_tokens=64))
+    rows = [make_row(make_generation(person), prefix=use) for use in uses]
+    beat(redis_url, rows=tuple(rows))
+    told = {one["id"]: one["prefix"] for one in admin_page.get(DATA).json()["requests"]}
+    assert told[rows[0].request_id] == "96 stored: only somebody else had"
+    assert told[rows[1].request_id] == ""
+
+
 def test_ended_generations_are_not_there(admin_page: Client, person: User) -> None:
     make_generation(person, state="done")
     assert admin_page.get(DATA).json()["requests"] == []

@@ -62,7 +62,8 @@ function promptCell(request) {
   const note = isReading
     ? `${Math.floor((100 * request.computed_tokens) / request.prompt_tokens)} % read`
     : request.cached_tokens ? `${number(request.cached_tokens)} cached` : "";
-  return cell("Prompt", "num", number(request.prompt_tokens), note ? element("small", "", note) : "");
+  const notes = [note, request.prefix].filter(Boolean).map((text) => element("small", "", text));
+  return cell("Prompt", "num live-prompt", number(request.prompt_tokens), ...notes);
 }
 
 function drawRequest(request) {
