@@ -2,7 +2,7 @@
 # make up MLX=cuda     the same on an NVIDIA GPU (MLX=cuda12 for a driver older than 580)
 # make test            all tests; installs Chromium where there is none
 # make test-postgres   the Django tests and one flow on a private PostgreSQL
-# make bench           the measured comparison with mlx_lm.server (BENCH=name for another one)
+# make bench           all measured comparisons (BENCH=name: one; WRITE=1: into docs/benchmarks.md)
 # make lint            ruff, formatting, types
 # make doctor          what this machine has and what it lacks
 #
@@ -11,7 +11,8 @@
 
 PYTHON := .venv/bin/python
 MLX ?=
-BENCH ?= throughput
+BENCH ?= all
+WRITE ?=
 KEY := $(shell cat requirements.txt .ci/install | cksum | cut -d' ' -f1)
 # Without MLX= the back end that was chosen last is kept
 KEPT := $(wildcard .venv/installed-$(KEY)-*)
@@ -36,7 +37,7 @@ test-postgres: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@.ci/install openblas
-	$(PYTHON) -m tests.bench $(BENCH)
+	$(PYTHON) -m tests.bench $(BENCH) $(if $(WRITE),--write docs/benchmarks.md)
 
 lint: $(INSTALLED)
 	$(PYTHON) -m ruff check

@@ -1,4 +1,4 @@
-"""`python -m tests.bench NAME [--json]`: run one benchmark and print what it found.
+"""`python -m tests.bench NAME [--json]`: run one benchmark, or `all`, and print what was found.
 
 Exit status 1 when the run cannot be counted. A bar that is missed is a finding, not a failure.
 """
@@ -10,7 +10,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from tests.bench.options import Options, parse_command
+from tests.bench.document import record
+from tests.bench.options import Command, Options, parse_command
 from tests.bench.report import (
     BenchmarkFailed,
     Report,
@@ -19,6 +20,7 @@ from tests.bench.report import (
     results_table,
 )
 
+ALL = "all"
 BENCHMARKS = (
     "throughput",
     "engine",
@@ -43,18 +45,27 @@ BENCHMARKS = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    command = parse_command(arguments, benchmarks=BENCHMARKS)
+    command = parse_command(arguments, benchmarks=(*BENCHMARKS, ALL))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that every `with` block ends
+    names = BENCHMARKS if command.bench == ALL else (command.bench,)
+    return max([_run(name, command) for name in names])
+
+
+def _run(name: str, command: Command) -> int:
     machine = describe_machine()  # before the benchmark itself is the load
+    print(name, file=sys.stderr)
     try:
-        report = find_benchmark(command.bench)(command.options)
+        report = find_benchmark(name)(command.options)
     except BenchmarkFailed as failure:
-        print(f"\n{command.bench} cannot be counted: {failure}", file=sys.stderr)
+        print(f"\n{name} cannot be counted: {failure}", file=sys.stderr)
         return 1
     print("", file=sys.stderr)
-    print(*report.tables, results_table(report.to_print), sep="\n\n")
+    tables = [*report.tables, results_table(report.to_print)]
+    print(*tables, sep="\n\n", flush=True)
+    if command.document is not None:
+        record(command.document, name, tables, machine)
     if command.is_json:
-        print(json_line(command.bench, report.results, machine))
+        print(json_line(name, report.results, machine), flush=True)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Options:
 class Command:
     bench: str
     is_json: bool
+    document: Path | None
     options: Options
 
 
@@ -30,6 +32,7 @@ def parse_command(arguments: Sequence[str], *, benchmarks: Sequence[str]) -> Com
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("bench", choices=benchmarks, metavar="NAME", help=", ".join(benchmarks))
     parser.add_argument("--json", action="store_true", help="end with one line of JSON")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="keep the tables in this file")
     parser.add_argument("--models", type=_names, default=(), help="tiny,small")
     parser.add_argument("--streams", type=_numbers, default=(), help="such as 1,8,16,32")
     parser.add_argument("--temperatures", type=_floats, default=(), help="such as 0,0.8")
@@ -45,7 +48,7 @@ def parse_command(arguments: Sequence[str], *, benchmarks: Sequence[str]) -> Com
         rounds=told.rounds,
         seconds=told.seconds,
     )
-    return Command(bench=told.bench, is_json=told.json, options=options)
+    return Command(bench=told.bench, is_json=told.json, document=told.write, options=options)
 
 
 def _names(text: str) -> tuple[str, ...]:
