@@ -50,7 +50,7 @@ class Vitals:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ):
-        self._engine_name = engine_name
+        self.engine_name = engine_name
         self._memory = memory
         self._clock = clock
         self._wall_clock = wall_clock
@@ -118,7 +118,7 @@ class Vitals:
         with self._lock:
             now = self._clock()
             return wire.EngineStatus(
-                engine=self._engine_name,
+                engine=self.engine_name,
                 pid=os.getpid(),
                 started_at=self._started_at,
                 beat_at=self._wall_clock(),

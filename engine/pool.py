@@ -41,6 +41,14 @@ class _Failure:
     at: float
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Size:
+    """Of a model that need not be loaded. `needs` is None for what keeps no rows."""
+
+    weight_bytes: int
+    needs: wire.RowNeeds | None
+
+
 class ModelPool:
     """Invariant: a delivery waits here only while its model is not loaded."""
 
@@ -60,6 +68,7 @@ class ModelPool:
         self._waiting: dict[str, list[tuple[AnyDelivery, float]]] = {}
         self._wanted: set[str] = set()
         self._failures: dict[str, _Failure] = {}
+        self._sizes: dict[str, _Size] = {}
         self._loading: _Loading | None = None
         self._may_look_at = float("-inf")
 
@@ -128,6 +137,7 @@ class ModelPool:
         """All models that may be served from now on. Running rows of others end normally."""
         self._specs = {spec.name: spec for spec in specs}
         self._failures = {}
+        self._measure()
         for name, handle in list(self._handles.items()):
             spec = self._specs.get(name)
             if spec is None or not _is_same(spec, handle.spec):
@@ -138,6 +148,43 @@ class ModelPool:
         self._wanted &= self._specs.keys() - self._handles.keys()
         gone = [name for name in self._waiting if name not in self._specs]
         return [event for name in gone for event in self._refuse_waiting(name, _not_found(name))]
+
+    def _measure(self) -> None:
+        """How large each model is, before anybody asks for it; who cannot be read has failed."""
+        self._sizes = {}
+        for name, spec in self._specs.items():
+            try:
+                estimate = self._shelf.estimate(spec)
+                self._sizes[name] = _Size(
+                    weight_bytes=self._shelf.weight_bytes(spec),
+                    needs=estimate.needs() if estimate is not None else None,
+                )
+            except LoadFailed as error:
+                self._note_failure(name, wire.Code.MODEL_LOAD_FAILED, str(error))
+
+    def memories(self) -> tuple[wire.ModelMemory, ...]:
+        """What every model needs and has room for, loaded or not."""
+        weights = {name: size.weight_bytes for name, size in self._sizes.items()}
+        weights |= {handle.spec.name: handle.weight_bytes for handle in self._handles.values()}
+        pinned_bytes = sum(
+            num_bytes for name, num_bytes in weights.items() if self._is_pinned(name)
+        )
+        return tuple(
+            wire.ModelMemory(
+                name=name,
+                weight_bytes=weights[name],
+                room_bytes=self._guard.limit_bytes
+                - pinned_bytes
+                - (0 if self._is_pinned(name) else weights[name]),
+                needs=size.needs,
+                is_loaded=name in self._handles,
+                is_pinned=self._is_pinned(name),
+            )
+            for name, size in self._sizes.items()
+        )
+
+    def _is_pinned(self, name: str) -> bool:
+        return name in self._specs and self._specs[name].is_pinned
 
     def want(self, name: str) -> None:
         """Load this model even if nobody asks for an answer."""
@@ -206,6 +253,7 @@ class ModelPool:
         if self._clock() < self._may_look_at:
             return []
         try:
+            self._shelf.estimate(self._specs[name])
             needed = self._shelf.weight_bytes(self._specs[name])
         except LoadFailed as error:
             return self._fail(name, wire.Code.MODEL_LOAD_FAILED, str(error))
@@ -256,8 +304,11 @@ class ModelPool:
         logger.error("model not loaded", extra={"model": name, "detail": detail})
         self._loading = None
         self._wanted.discard(name)
-        self._failures[name] = _Failure(code=code, detail=detail, at=self._clock())
+        self._note_failure(name, code, detail)
         return self._refuse_waiting(name, wire.Failed(code=code, detail=detail))
+
+    def _note_failure(self, name: str, code: wire.Code, detail: str) -> None:
+        self._failures[name] = _Failure(code=code, detail=detail, at=self._clock())
 
     def _refuse_waiting(self, name: str, failed: wire.Failed) -> Events:
         waiting = self._waiting.pop(name, [])

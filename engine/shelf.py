@@ -24,6 +24,8 @@ from engine.model.snapshots import needs_of
 from engine.model.text import TextFactory
 from engine.model.vectors import open_runner
 from engine.reuse import PrefixReuse
+from engine.sizing.estimate import Estimate, Numbers
+from engine.sizing.shape import UnreadableConfig, read_shape
 from engine.vector_handle import VectorHandle
 
 __all__ = ["DeviceShelf", "Handle", "LoadFailed", "Shelf"]
@@ -32,9 +34,11 @@ Handle = ModelHandle | VectorHandle
 
 
 class Shelf(Protocol):
-    """`weight_bytes` and `load` may raise LoadFailed; `load` yields fractions, then the handle."""
+    """All but the last two may raise LoadFailed; `load` yields fractions, then the handle.
+    `estimate` is None for what keeps no rows."""
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int: ...
+    def estimate(self, spec: wire.ModelSpec) -> Estimate | None: ...
     def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]: ...
     def active_bytes(self) -> int: ...
     def give_memory_back(self) -> None: ...
@@ -58,6 +62,17 @@ class DeviceShelf:
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
         return stored_weight_bytes(Path(spec.path))
+
+    def estimate(self, spec: wire.ModelSpec) -> Estimate | None:
+        if spec.kind is not wire.ModelKind.GENERATE:
+            return None
+        numbers = Numbers(
+            compute_bytes=4 if self._casts_to_float32 else 2, may_fuse=not self._memory.is_cpu
+        )
+        try:
+            return Estimate(read_shape(Path(spec.path)), numbers)
+        except UnreadableConfig as error:
+            raise LoadFailed(str(error)) from error
 
     def active_bytes(self) -> int:
         return self._memory.read().active_bytes

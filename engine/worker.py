@@ -101,8 +101,9 @@ class Worker:
                     self._pool.drop(request_id)
             case wire.Cancel(request_id=request_id):
                 return self._cancel(request_id)
-            case wire.Configure(models=models):
+            case wire.Configure(models=models, memory_limits=limits):
                 self._set_cache_rules(models)
+                self._pool.guard.set_limit(limits.get(self._vitals.engine_name))
                 return self._pool.configure(models)
             case wire.LoadModel(name=name):
                 self._pool.want(name)
@@ -195,5 +196,6 @@ class Worker:
                 weight_bytes=self._pool.weight_bytes,
                 row_bytes=self._pool.row_bytes,
                 tier_bytes=self._prefixes.memory.used_bytes,
+                models=self._pool.memories(),
             ),
         )

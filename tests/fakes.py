@@ -17,6 +17,7 @@ from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model.memory import MemoryReadings
 from engine.shelf import LoadFailed
+from engine.sizing.estimate import Estimate
 from engine.worker import Received
 
 
@@ -244,6 +245,11 @@ class FakeShelf:
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
         return int(spec.path) if spec.path.isdigit() else 1
+
+    def estimate(self, spec: wire.ModelSpec) -> Estimate | None:
+        if spec.path == "unreadable":
+            raise LoadFailed("its config.json does not tell its sizes")
+        return None
 
     def active_bytes(self) -> int:
         """Of the handles that nobody has let go of."""

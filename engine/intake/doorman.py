@@ -15,6 +15,7 @@ from engine.intake import refusal
 from engine.intake.door import Door
 from engine.intake.grammar_check import grammars_of
 from engine.intake.grammar_desk import GrammarDesk
+from engine.intake.memory_check import MemoryCheck
 from engine.intake.model_folder import MAX_FOLDERS
 from engine.intake.refusal import Refusal, invalid
 from engine.transport import BLOCK_MS, Entry, IntakeQueue, Outage, RedisAway
@@ -44,6 +45,7 @@ class Doorman:
         self._queue = queue
         self._door = door
         self._desk = desk
+        self._memory_check = MemoryCheck(queue.beats)
         self._on_trial: dict[str, _Checked] = {}  # by entry_id
         self._models_line: str | None = None
         self._models: dict[str, wire.ModelSpec] = {}
@@ -109,7 +111,10 @@ class Doorman:
         generate = command
         spec = self._spec(generate.model)
         _check_kind(spec, wire.ModelKind.GENERATE)
-        work = self._door.check(generate, spec)
+        work = self._memory_check.check(
+            self._door.check(generate, spec),
+            param="messages" if generate.messages is not None else "prompt",
+        )
         if grammars := grammars_of(generate):
             checked = _Checked(entry=entry, work=work, spec=spec, grammars=grammars)
             self._on_trial[entry.entry_id] = checked

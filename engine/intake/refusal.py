@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from engine import wire
 
+_GIB = 1024**3
+
 
 class Refusal(Exception):
     """This request is refused."""
@@ -62,6 +64,39 @@ def prompt_too_long(
             ),
             param=param,
             numbers={"limit_tokens": limit_tokens, "prompt_tokens": prompt_tokens},
+        )
+    )
+
+
+def does_not_fit(
+    param: str,
+    *,
+    needed_bytes: int,
+    limit_bytes: int,
+    shorter_by_tokens: int,
+    fitting_output_tokens: int,
+    unloadable: str | None,
+) -> Refusal:
+    """It would never fit into memory: what would help is said."""
+    helps = [f"shorten the {param} by {shorter_by_tokens} tokens"]
+    if fitting_output_tokens > 0:
+        helps.append(f"ask for at most {fitting_output_tokens} output tokens")
+    if unloadable is not None:
+        helps.append(f"have the model {unloadable!r} unloaded")
+    return Refusal(
+        wire.Refused(
+            code=wire.Code.DOES_NOT_FIT,
+            detail=(
+                f"This request needs {needed_bytes / _GIB:.2f} GiB of memory and the limit is "
+                f"{limit_bytes / _GIB:.2f} GiB. What would help: {', or '.join(helps)}."
+            ),
+            param=param,
+            numbers={
+                "needed_bytes": needed_bytes,
+                "limit_bytes": limit_bytes,
+                "shorter_by_tokens": shorter_by_tokens,
+                "max_tokens": fitting_output_tokens,
+            },
         )
     )
 

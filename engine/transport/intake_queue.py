@@ -65,6 +65,12 @@ class IntakeQueue:
         line: str | None = self._redis.get(wire.Keys.MODELS)
         return line
 
+    def beats(self) -> list[wire.EngineStatus]:
+        """The last heartbeat of every engine that is alive."""
+        names = sorted(self._redis.smembers(wire.Keys.ENGINES))
+        lines = self._redis.mget([wire.Keys.engine(name) for name in names]) if names else []
+        return [wire.decode(line) for line in lines if line is not None]
+
     def admit(
         self, entry: Entry, work: wire.Work | wire.VectorWork, spec: wire.ModelSpec
     ) -> Admission:

@@ -319,3 +319,36 @@ def test_it_stops_when_told_to() -> None:
     stopping.set()
     engine.worker.run(stopping)
     assert not engine.transport.events
+
+
+def test_a_model_whose_config_cannot_be_read_has_failed_before_anybody_asks() -> None:
+    engine = Engine(spec("fake", path="unreadable"))
+    engine.turn()
+    (status,) = engine.pool.statuses()
+    assert status.state == "failed" and "config.json" in status.detail
+    engine.ask("a")
+    engine.run("a")
+    assert engine.failure("a") is wire.Code.MODEL_LOAD_FAILED
+
+
+def test_the_heartbeat_says_what_each_model_may_have() -> None:
+    engine = Engine(
+        spec("pinned", path=str(20 * GIB), is_pinned=True), spec("other", path=str(10 * GIB))
+    )
+    engine.turn()
+    memory = engine.vitals.status().memory
+    assert memory is not None and memory.limit_bytes == 100 * GIB
+    assert {one.name: one.room_bytes // GIB for one in memory.models} == {"pinned": 80, "other": 70}
+
+
+def test_the_limit_can_be_changed_while_it_runs() -> None:
+    engine = Engine()
+    engine.turn()
+    engine.transport.send(
+        wire.Configure(models=(spec("fake"),), memory_limits={"e": 7 * GIB, "else": 1})
+    )
+    engine.turn()
+    assert engine.pool.guard.limit_bytes == 7 * GIB
+    engine.transport.send(wire.Configure(models=(spec("fake"),)))
+    engine.turn()
+    assert engine.pool.guard.limit_bytes == 100 * GIB

@@ -1,0 +1,95 @@
+"""Refuses what can never fit into memory, before anything is promised. It loads and asks nothing.
+
+Every engine says in its heartbeat what a row of each model needs there and has room for. A request
+is served by whichever engine has the room; where no engine says anything, nothing is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterable
+
+from engine import wire
+from engine.intake import refusal
+
+_FRESH_SECONDS = 1.0
+_LEAST_OUTPUT_TOKENS = 256  # with less room an answer is not worth beginning
+
+Beats = Callable[[], Iterable[wire.EngineStatus]]
+
+
+class MemoryCheck:
+    """Used by one thread. `beats` reads the engines' last heartbeats."""
+
+    def __init__(self, beats: Beats, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._beats = beats
+        self._clock = clock
+        self._read_at = float("-inf")
+        self._memories: dict[str, list[_Place]] = {}
+
+    def check(self, work: wire.Work, *, param: str) -> wire.Work:
+        """The work, its answer no longer than there is room for. Raises Refusal."""
+        self._refresh()
+        places = self._memories.get(work.model, [])
+        if not places:
+            return work
+        best = max(places, key=lambda one: one.most_tokens(work))
+        room_tokens = best.most_tokens(work) - len(work.prompt_token_ids)
+        if room_tokens >= min(work.max_tokens, _LEAST_OUTPUT_TOKENS):
+            return dataclasses.replace(work, max_tokens=min(work.max_tokens, room_tokens))
+        raise refusal.does_not_fit(
+            param,
+            needed_bytes=best.needed_bytes(work),
+            limit_bytes=best.limit_bytes,
+            shorter_by_tokens=min(work.max_tokens, _LEAST_OUTPUT_TOKENS) - room_tokens,
+            fitting_output_tokens=max(0, room_tokens),
+            unloadable=best.pinned_in_the_way(work),
+        )
+
+    def _refresh(self) -> None:
+        if self._clock() - self._read_at < _FRESH_SECONDS:
+            return
+        self._read_at = self._clock()
+        self._memories = {}
+        for beat in self._beats():
+            for place in _places(beat):
+                self._memories.setdefault(place.memory.name, []).append(place)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """One model on one engine."""
+
+    memory: wire.ModelMemory
+    needs: wire.RowNeeds
+    limit_bytes: int
+    others: tuple[wire.ModelMemory, ...]
+
+    def most_tokens(self, work: wire.Work) -> int:
+        total = len(work.prompt_token_ids) + work.max_tokens
+        return self.needs.most_tokens(self.memory.room_bytes, at_most=total)
+
+    def needed_bytes(self, work: wire.Work) -> int:
+        output_tokens = min(work.max_tokens, _LEAST_OUTPUT_TOKENS)
+        row_bytes = self.needs.bytes_for(len(work.prompt_token_ids) + output_tokens)
+        return self.limit_bytes - self.memory.room_bytes + row_bytes
+
+    def pinned_in_the_way(self, work: wire.Work) -> str | None:
+        """The smallest pinned model without which the request would fit."""
+        missing_bytes = self.needed_bytes(work) - self.limit_bytes
+        pinned = [one for one in self.others if one.is_pinned and one.weight_bytes >= missing_bytes]
+        return min(pinned, key=lambda one: one.weight_bytes).name if pinned else None
+
+
+def _places(beat: wire.EngineStatus) -> Iterable[_Place]:
+    if beat.memory is None:
+        return
+    for memory in beat.memory.models:
+        if memory.needs is not None:
+            yield _Place(
+                memory=memory,
+                needs=memory.needs,
+                limit_bytes=beat.memory.limit_bytes,
+                others=tuple(one for one in beat.memory.models if one is not memory),
+            )

@@ -1,0 +1,84 @@
+"""What can never fit is refused with numbers, what fits is let in as long as there is room for."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine import wire
+from engine.intake.memory_check import MemoryCheck
+from engine.intake.refusal import Refusal
+from tests.makers import make_generate, make_status, make_work
+
+MIB = 1024**2
+NEEDS = wire.RowNeeds(fixed_bytes=10 * MIB, token_bytes=MIB // 10)
+
+
+def beat(room_mib: int, *others: wire.ModelMemory, engine: str = "engine-1") -> wire.EngineStatus:
+    demo = wire.ModelMemory(
+        name="demo", weight_bytes=100 * MIB, room_bytes=room_mib * MIB, needs=NEEDS
+    )
+    memory = wire.MemoryStatus(limit_bytes=1000 * MIB, models=(demo, *others))
+    return make_status(engine, memory=memory)
+
+
+def work_of(prompt_tokens: int, max_tokens: int = 1000) -> wire.Work:
+    return make_work(make_generate("a", max_tokens=max_tokens), num_prompt_tokens=prompt_tokens)
+
+
+def refusal_of(check: MemoryCheck, work: wire.Work) -> wire.Refused:
+    with pytest.raises(Refusal) as caught:
+        check.check(work, param="messages")
+    return caught.value.refused
+
+
+def test_a_request_that_fits_is_left_alone() -> None:
+    work = work_of(1000)
+    assert MemoryCheck(lambda: [beat(900)]).check(work, param="messages") == work
+
+
+def test_an_answer_is_no_longer_than_there_is_room_for() -> None:
+    checked = MemoryCheck(lambda: [beat(190)]).check(work_of(1000), param="messages")
+    assert checked.max_tokens == pytest.approx(800, abs=5)
+
+
+def test_a_prompt_that_never_fits_is_refused_with_what_would_help() -> None:
+    refused = refusal_of(MemoryCheck(lambda: [beat(190)]), work_of(110_000))
+    assert refused.code is wire.Code.DOES_NOT_FIT and refused.param == "messages"
+    shorter = refused.numbers["shorter_by_tokens"]
+    fits = work_of(110_000 - int(shorter))
+    assert MemoryCheck(lambda: [beat(190)]).check(fits, param="messages").max_tokens >= 256
+    assert refused.numbers["needed_bytes"] > refused.numbers["limit_bytes"] == 1000 * MIB
+    assert f"{shorter:.0f} tokens" in refused.detail
+
+
+def test_a_smaller_max_tokens_is_proposed_where_it_helps() -> None:
+    refused = refusal_of(MemoryCheck(lambda: [beat(190)]), work_of(1700))
+    most = int(refused.numbers["max_tokens"])
+    assert 90 <= most <= 110 and f"at most {most} output tokens" in refused.detail
+    assert MemoryCheck(lambda: [beat(190)]).check(work_of(1700, most), param="messages")
+
+
+def test_the_pinned_model_in_the_way_is_named() -> None:
+    pinned = wire.ModelMemory(name="big", weight_bytes=700 * MIB, room_bytes=0, is_pinned=True)
+    check = MemoryCheck(lambda: [beat(190, pinned)])
+    assert "'big'" in refusal_of(check, work_of(5_000)).detail
+    assert "'big'" not in refusal_of(check, work_of(50_000)).detail
+
+
+def test_one_engine_with_room_is_enough() -> None:
+    work = work_of(5_000)
+    check = MemoryCheck(lambda: [beat(50), beat(900, engine="engine-2")])
+    assert check.check(work, param="messages") == work
+
+
+def test_where_nobody_says_anything_nothing_is_refused() -> None:
+    work = work_of(5_000)
+    assert MemoryCheck(lambda: [make_status()]).check(work, param="messages") == work
+
+
+def test_the_heartbeats_are_read_once_a_second_at_most() -> None:
+    reads, now = [], [0.0]
+    check = MemoryCheck(lambda: [reads.append(now[0]) or beat(900)][:1], clock=lambda: now[0])
+    for now[0] in (0.0, 0.4, 0.9, 1.1, 1.5):
+        check.check(work_of(10), param="messages")
+    assert reads == [0.0, 1.1]
