@@ -29,7 +29,7 @@ from engine.live_request import LiveRequest
 
 PATIENCE_SHARE = 0.08  # of the time that computing takes
 PATIENCE_FACTOR = 4.0  # of the time that reading should take, but
-LEAST_PATIENCE_SECONDS = 0.02
+LEAST_PATIENCE_SECONDS = 0.05
 READING_SECONDS = 2.0  # at least; after that nobody wants it any more
 LEAST_LATE_GAIN_TOKENS = 64  # fewer are computed by the time they are put in place
 MAX_TURN_BOUNDARIES = 4

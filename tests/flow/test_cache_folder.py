@@ -1,0 +1,72 @@
+"""What happens to the prefix cache's folder changes how fast answers are, never what they say."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from openai import OpenAI
+
+from tests.flow.asking import ask, fresh_prompt, request
+from tests.stack import Stack
+
+pytestmark = pytest.mark.stack
+WORDS = 400  # more than a block of tokens
+
+
+def cache_folder(stack: Stack) -> Path:
+    return stack.data_dir / "cache"
+
+
+def record_files(stack: Stack) -> list[Path]:
+    return [path for path in cache_folder(stack).rglob("*") if path.suffix == ".slice"]
+
+
+def delete(stack: Stack) -> None:
+    shutil.rmtree(cache_folder(stack))
+
+
+def corrupt(stack: Stack) -> None:
+    for path in record_files(stack):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+
+
+def empty(stack: Stack) -> None:
+    for path in record_files(stack):
+        path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("hurt", [delete, corrupt, empty])
+def test_a_hurt_cache_folder_changes_speed_only(
+    stack: Stack, client: OpenAI, endless: str, hurt: Callable[[Stack], None]
+) -> None:
+    prompt = fresh_prompt() + " word" * WORDS
+    first = ask(client, endless, prompt)
+    stack.wait_until(lambda: bool(record_files(stack)), "written to disk")
+    hurt(stack)
+    assert ask(client, endless, prompt) == first
+    old = stack.kill("engine")
+    stack.wait_restarted("engine", old)
+    assert ask(client, endless, prompt) == first
+    other = fresh_prompt() + " word" * WORDS
+    ask(client, endless, other)
+    stack.wait_until(lambda: bool(record_files(stack)), "written again")
+
+
+def test_after_a_kill_the_disk_brings_the_prompt_back(
+    stack: Stack, client: OpenAI, endless: str
+) -> None:
+    prompt = fresh_prompt() + " word" * WORDS
+    before = set(record_files(stack))
+    first = ask(client, endless, prompt)
+    stack.wait_until(lambda: len(set(record_files(stack)) - before) >= 4, "written to disk")
+    old = stack.kill("engine")
+    stack.wait_restarted("engine", old)
+    answer = client.chat.completions.create(**request(endless, prompt))
+    assert answer.choices[0].message.content == first
+    assert answer.usage is not None and answer.usage.prompt_tokens_details is not None
+    assert (answer.usage.prompt_tokens_details.cached_tokens or 0) >= 256
