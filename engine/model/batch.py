@@ -25,10 +25,13 @@ _STEPS_BETWEEN_EVALUATIONS = 64  # lazy chains grow a node a step otherwise
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NewRow:
-    """A prefilled row: its caches hold `length` tokens, `token_id` comes next."""
+    """A prefilled row: its caches hold `length` tokens, `token_id` comes next.
+
+    A row that moves brings it as an array [1], which may still be being computed.
+    """
 
     row_id: int
-    token_id: int
+    token_id: int | mx.array
     length: int
     caches: Caches
 
@@ -70,16 +73,22 @@ class RowBatch:
         self._join_caches(rows)
         self.row_ids = self.row_ids + [row.row_id for row in rows]
         self.lengths = self.lengths + [row.length for row in rows]
-        inputs = mx.array([row.token_id for row in rows], mx.uint32)
-        if self._inputs is not None:
-            inputs = mx.concatenate([self._inputs.astype(mx.uint32), inputs])
-        self._inputs = inputs
+        present = [] if self._inputs is None else [self._inputs.astype(mx.uint32)]
+        self._inputs = mx.concatenate([*present, *(_input_of(row) for row in rows)])
 
     def extract(self, row_id: int) -> tuple[Caches, int]:
         """A row's caches as they stand, lazily, and how many tokens they hold."""
         index = self.row_ids.index(row_id)
         row_of = row_caches.level_row if self._is_level else row_caches.padded_row
         return row_of(self._caches, index), self.lengths[index]
+
+    def give(self, row_id: int) -> NewRow:
+        """A row as another batch may take it. It stays here until this batch is dropped."""
+        assert self._inputs is not None
+        caches, length = self.extract(row_id)
+        index = self.row_ids.index(row_id)
+        token_id = self._inputs[index : index + 1].astype(mx.uint32)
+        return NewRow(row_id=row_id, token_id=token_id, length=length, caches=caches)
 
     def leave(self, row_ids: tuple[int, ...]) -> list[int]:
         """Remove these rows; the indices of those that stay."""
@@ -128,3 +137,8 @@ class RowBatch:
         if level is not None:
             self._caches, self._is_level = level, True
             row_caches.evaluate_by_layer(self._caches)
+
+
+def _input_of(row: NewRow) -> mx.array:
+    given = row.token_id
+    return given if isinstance(given, mx.array) else mx.array([given], mx.uint32)

@@ -52,6 +52,19 @@ def num_bytes(caches: Caches) -> int:
     return sum(layer.nbytes for layer in caches)
 
 
+def bytes_per_token(caches: Caches) -> int:
+    """What a token takes in the layers that hold one entry for each; padding takes the same."""
+    return sum(_layer_bytes_per_token(layer) for layer in caches)
+
+
+def _layer_bytes_per_token(layer: Any) -> int:
+    if isinstance(layer, CacheList):
+        return bytes_per_token(layer.caches)
+    if type(layer) is not KVCache or layer.keys is None:
+        return 0
+    return sum(one.nbytes // (one.shape[0] * one.shape[2]) for one in (layer.keys, layer.values))
+
+
 def level_row(caches: Caches, row: int) -> Caches:
     """One row of level caches."""
     return [_take_row(layer, row) for layer in caches]

@@ -19,8 +19,9 @@ from engine.cache.captures import Payload
 from engine.core.step import Drawn, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import snapshots
-from engine.model.batch import NewRow, RowBatch
+from engine.model.batch import NewRow
 from engine.model.caches import Caches
+from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.sampling import BatchSampler, DrawnRows, SampledRow
 
 
@@ -54,6 +55,7 @@ class Runner:
         self._decode_token = decode_token
         self._clock = clock
         self._last_outcome_at = 0.0
+        self._pass_bytes = pass_bytes_of(model)
         self.reset()
 
     @property
@@ -94,7 +96,7 @@ class Runner:
 
     def reset(self) -> None:
         """Forget every row, after a failure: host counters and arrays may disagree."""
-        self._batch = RowBatch(self._model)
+        self._batch = GroupedBatch(self._model, pass_bytes=self._pass_bytes)
         self._sampler = BatchSampler()
         self._prefilled: dict[int, _Prefilled] = {}
         self._submitted: _Submitted | None = None

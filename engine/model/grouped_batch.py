@@ -1,0 +1,156 @@
+"""The rows of a model in one batch, or in a few where one would mostly hold padding.
+
+To the runner it is one batch: rows in the order of their joining, one array of logits. Which rows
+share a group is core/grouping.py's; rows move between groups only when that saves a fifth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from engine.core.grouping import group_by_length, padded_bytes
+from engine.model import caches as row_caches
+from engine.model.batch import NewRow, RowBatch
+from engine.model.caches import Caches
+
+_CALL_BYTES = 64 * 1024**2  # what a call of the model costs beside its weights, as bytes read
+_WORTH_MOVING = 0.8
+
+
+class GroupedBatch:
+    """`row_ids` in the order of joining. `pass_bytes`: what another call of the model costs."""
+
+    def __init__(self, model: Any, *, pass_bytes: int):
+        self._model = model
+        self._pass_bytes = pass_bytes
+        self._bytes_per_token = 0.0
+        self._groups: list[RowBatch] = []
+        self._orders: list[mx.array] = []  # of each group, where its rows are among all
+        self._from_groups: mx.array | None = None
+        self.row_ids: list[int] = []
+
+    @property
+    def num_groups(self) -> int:
+        return len(self._groups)
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(group.num_bytes for group in self._groups)
+
+    def forward(self) -> mx.array:
+        """Logits [B, V] of the next position of every row. Lazy."""
+        logits = [group.forward() for group in self._groups]
+        if self._from_groups is None:
+            return logits[0]
+        return mx.concatenate(logits)[self._from_groups]
+
+    def feed(self, token_ids: mx.array) -> None:
+        """The drawn tokens [B] are the next inputs; they need not be evaluated."""
+        if self._from_groups is None:
+            self._groups[0].feed(token_ids)
+            return
+        for group, order in zip(self._groups, self._orders, strict=True):
+            group.feed(token_ids[order])
+
+    def join(self, rows: list[NewRow]) -> None:
+        self._bytes_per_token = max(
+            self._bytes_per_token, *(row_caches.bytes_per_token(row.caches) for row in rows)
+        )
+        self.row_ids = self.row_ids + [row.row_id for row in rows]
+        lengths = self._lengths() | {row.row_id: row.length for row in rows}
+        self._regroup(self._placed(rows, lengths), {row.row_id: row for row in rows}, lengths)
+
+    def leave(self, row_ids: tuple[int, ...]) -> list[int]:
+        """Remove these rows; the indices of those that stay."""
+        kept = [index for index, one in enumerate(self.row_ids) if one not in row_ids]
+        if len(kept) == len(self.row_ids):
+            return kept
+        self.row_ids = [self.row_ids[index] for index in kept]
+        for group in self._groups:
+            group.leave(row_ids)
+        self._groups = [group for group in self._groups if group.row_ids]
+        self._regroup([group.row_ids for group in self._groups], {}, self._lengths())
+        return kept
+
+    def extract(self, row_id: int) -> tuple[Caches, int]:
+        """A row's caches as they stand, lazily, and how many tokens they hold."""
+        return self._group_of(row_id).extract(row_id)
+
+    def _placed(self, rows: list[NewRow], lengths: dict[int, int]) -> list[list[int]]:
+        """The groups as they are, each new row added where it costs least."""
+        groups = [list(group.row_ids) for group in self._groups]
+        for row in rows:
+            choices = [
+                [*groups[:at], [*groups[at], row.row_id], *groups[at + 1 :]]
+                for at in range(len(groups))
+            ]
+            choices.append([*groups, [row.row_id]])
+            groups = min(choices, key=lambda choice: self._cost(choice, lengths))
+        return groups
+
+    def _regroup(
+        self, groups: list[list[int]], new: dict[int, NewRow], lengths: dict[int, int]
+    ) -> None:
+        best = self._best(lengths)
+        if self._cost(best, lengths) < _WORTH_MOVING * self._cost(groups, lengths):
+            groups = best
+        self._groups = [self._filled(group, new) for group in groups]
+        self._note_order()
+
+    def _filled(self, wanted: list[int], new: dict[int, NewRow]) -> RowBatch:
+        """The group with these rows: one that is there and only grows, or one made anew."""
+        for group in self._groups:
+            if group.row_ids == wanted[: len(group.row_ids)]:
+                rest = wanted[len(group.row_ids) :]
+                if all(row_id in new for row_id in rest):
+                    if rest:
+                        group.join([new[row_id] for row_id in rest])
+                    return group
+        made = RowBatch(self._model)
+        made.join([new[one] if one in new else self._group_of(one).give(one) for one in wanted])
+        return made
+
+    def _note_order(self) -> None:
+        place = {row_id: index for index, row_id in enumerate(self.row_ids)}
+        orders = [[place[row_id] for row_id in group.row_ids] for group in self._groups]
+        flat = [index for order in orders for index in order]
+        if flat == sorted(flat) and len(orders) <= 1:
+            self._orders, self._from_groups = [], None
+            return
+        self._orders = [mx.array(order) for order in orders]
+        self._from_groups = mx.array(sorted(range(len(flat)), key=flat.__getitem__))
+
+    def _best(self, lengths: dict[int, int]) -> list[list[int]]:
+        groups = group_by_length(
+            [lengths[row_id] for row_id in self.row_ids],
+            pass_bytes=self._pass_bytes,
+            bytes_per_token=self._bytes_per_token,
+        )
+        return [[self.row_ids[index] for index in group] for group in groups]
+
+    def _cost(self, groups: list[list[int]], lengths: dict[int, int]) -> float:
+        return padded_bytes(
+            groups,
+            lengths,
+            pass_bytes=self._pass_bytes,
+            bytes_per_token=self._bytes_per_token,
+        )
+
+    def _lengths(self) -> dict[int, int]:
+        return {
+            row_id: length
+            for group in self._groups
+            for row_id, length in zip(group.row_ids, group.lengths, strict=True)
+        }
+
+    def _group_of(self, row_id: int) -> RowBatch:
+        return next(group for group in self._groups if row_id in group.row_ids)
+
+
+def pass_bytes_of(model: Any) -> int:
+    """The weights, which every call reads, and the call itself."""
+    parameters: Any = tree_flatten(model.parameters())
+    return _CALL_BYTES + sum(int(array.nbytes) for _, array in parameters)

@@ -1,0 +1,84 @@
+"""Rows of very different length decode in groups; nobody's tokens change by it."""
+
+from __future__ import annotations
+
+import random
+
+import mlx.core as mx
+import pytest
+
+from engine.model import caches as row_caches
+from engine.model.batch import NewRow, RowBatch
+from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
+from tests.engine.model.rig import loaded
+
+NAMES = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
+
+
+def prefilled(name: str, row_id: int, length: int) -> NewRow:
+    model = loaded(name).model
+    caches = row_caches.new_caches(model)
+    prompt = [(7 * row_id + 3 * place) % 500 + 10 for place in range(length)]
+    model(mx.array([prompt], mx.uint32), cache=caches)
+    row_caches.evaluate(caches)
+    return NewRow(row_id=row_id, token_id=9, length=length, caches=caches)
+
+
+def drawn(batch: RowBatch | GroupedBatch) -> dict[int, int]:
+    """The token that each row draws, by row."""
+    tokens = mx.argmax(batch.forward(), axis=-1)
+    batch.feed(tokens)
+    return dict(zip(batch.row_ids, tokens.tolist(), strict=True))  # type: ignore[arg-type]
+
+
+def test_one_long_row_leaves_the_short_ones_their_own_group() -> None:
+    model = loaded("tiny-qwen3").model
+    batch = GroupedBatch(model, pass_bytes=100_000)
+    batch.join([prefilled("tiny-qwen3", number, 20 + number) for number in range(3)])
+    assert batch.num_groups == 1
+    before = batch.num_bytes
+    batch.join([prefilled("tiny-qwen3", 7, 900)])
+    assert batch.num_groups == 2
+    assert batch.num_bytes < 2 * before + prefilled("tiny-qwen3", 7, 900).caches[0].nbytes * 4
+    assert batch.leave((7,)) == [0, 1, 2]
+    assert batch.num_groups == 1
+
+
+def test_heavy_weights_keep_all_rows_together() -> None:
+    model = loaded("tiny-qwen3").model
+    batch = GroupedBatch(model, pass_bytes=pass_bytes_of(model))
+    batch.join([prefilled("tiny-qwen3", 0, 20), prefilled("tiny-qwen3", 1, 900)])
+    assert batch.num_groups == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tokens_are_those_of_one_batch(name: str) -> None:
+    """Random joins and leaves; groups form, grow, and dissolve meanwhile."""
+    chooser = random.Random(name)
+    model = loaded(name).model
+    grouped, single = GroupedBatch(model, pass_bytes=40_000), RowBatch(model)
+    most_groups = 0
+    for turn in range(24):
+        if len(single.row_ids) < 6 and chooser.random() < 0.7:
+            length = chooser.choice([3, 8, 30, 31, 200, 210, 500])
+            for batch in (grouped, single):
+                batch.join([prefilled(name, turn, length)])
+        elif single.row_ids:
+            gone = tuple(
+                chooser.sample(single.row_ids, min(len(single.row_ids), chooser.randint(1, 2)))
+            )
+            assert grouped.leave(gone) == single.leave(gone)
+        most_groups = max(most_groups, grouped.num_groups)
+        for _ in range(chooser.randint(0, 3)):
+            if single.row_ids:
+                assert drawn(grouped) == drawn(single)
+    assert name == "tiny-mamba" or most_groups > 1
+
+
+def test_a_row_is_found_in_its_group() -> None:
+    model = loaded("tiny-qwen3").model
+    batch = GroupedBatch(model, pass_bytes=100_000)
+    batch.join([prefilled("tiny-qwen3", 0, 20), prefilled("tiny-qwen3", 1, 900)])
+    drawn(batch)
+    caches, length = batch.extract(1)
+    assert length == 901 and caches[0].size() == 901
