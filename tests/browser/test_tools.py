@@ -30,7 +30,7 @@ def tools(browser: Browser, stack: Stack, signed_in: Any, troubles: list[str]) -
 
 def test_a_pasted_key_is_in_every_text_and_in_what_is_copied(tools: Page, stack: Stack) -> None:
     asked: list[str] = []
-    tools.on("request", lambda request: asked.append(request.url))
+    tools.on("request", lambda request: asked.append(f"{request.url} {request.post_data}"))
     tools.get_by_label("Your API key").fill(KEY)
     expect(tools.locator("#curl-1")).to_contain_text(f"Bearer {KEY}")
     tools.get_by_role("button", name="Copy for Claude Code: In the terminal").click()
@@ -40,7 +40,7 @@ def test_a_pasted_key_is_in_every_text_and_in_what_is_copied(tools: Page, stack:
     assert f"export ANTHROPIC_AUTH_TOKEN={KEY}\n" in copied
     tools.get_by_label("Your API key").fill("")
     expect(tools.locator("#curl-1")).to_contain_text("Bearer YOUR_KEY")
-    assert asked == []
+    assert not [one for one in asked if KEY in one]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
