@@ -17,10 +17,13 @@ _PRIOR = (0.005, 0.002, 0.0002)  # 500 tokens/s: cautious until measured
 # Of a coefficient's relative error, against 1e-3 for that of one slice's time: it decides only
 # what the slices so far do not tell, and there it is too cautious rather than too bold.
 _PRIOR_WEIGHT = 1e-6
+_FIRST_TOKENS = 64  # of a slice, before any was measured
+_GROWTH = 4  # and no slice is longer than so many times the longest measured
 
 
 class CostModel:
     def __init__(self) -> None:
+        self._trusted_tokens = _FIRST_TOKENS
         self._coefficients = _PRIOR
         self._moments = [[0.0] * 3 for _ in range(3)]
         self._targets = [0.0] * 3
@@ -42,17 +45,19 @@ class CostModel:
         was predicted, however wrong.
         """
         parts = [_features(tokens, context) for tokens, context in slices]
-        ones, tokens, products = (sum(values) for values in zip(*parts, strict=True))
-        features = (ones, tokens, products)
+        ones, total, products = (sum(values) for values in zip(*parts, strict=True))
+        features = (ones, total, products)
         expected = sum(k * x for k, x in zip(self._coefficients, features, strict=True))
         if self._num_learned >= 4 and seconds > _OUTLIER_FACTOR * expected:
             seconds = 2 * expected
         self._num_learned += 1
+        longest = max(tokens for tokens, _ in slices)
+        self._trusted_tokens = max(self._trusted_tokens, _GROWTH * longest)
         self._add(features, seconds)
         self._coefficients = _non_negative_solution(self._moments, self._targets)
 
     def most_tokens(self, *, seconds: float, context: float, at_most: int, at_least: int) -> int:
-        """The largest slice that fits into `seconds`, within the two limits."""
+        """The largest slice that fits into `seconds` by what was measured, within the limits."""
         a, b, c = self._coefficients
         # The slice itself adds half its length to the mean context: solve the quadratic.
         per_token = b + c * context / _CONTEXT_UNIT
@@ -62,7 +67,7 @@ class CostModel:
             tokens = ((per_token**2 + 4 * curve * budget) ** 0.5 - per_token) / (2 * curve)
         else:
             tokens = budget / max(per_token, 1e-9)
-        return int(min(at_most, max(at_least, tokens)))
+        return int(min(at_most, max(at_least, min(tokens, self._trusted_tokens))))
 
     def _add(self, features: tuple[float, float, float], seconds: float) -> None:
         # Relative error counts, not absolute: short slices matter as much as long ones.

@@ -38,6 +38,7 @@ def test_the_largest_slice_fits_into_the_time_given() -> None:
 
 def test_a_slice_keeps_its_limits() -> None:
     model = CostModel()
+    teach(model, a=0.002, b=0.0001, c=2e-8)
     assert model.most_tokens(seconds=0.0, context=0, at_most=512, at_least=16) == 16
     assert model.most_tokens(seconds=100.0, context=0, at_most=512, at_least=16) == 512
 
@@ -73,3 +74,13 @@ def test_what_was_never_tried_is_not_believed_to_be_free() -> None:
         model.learn(tokens=1, context=0, seconds=0.0015)
     assert model.predict(1, 0) == pytest.approx(0.0015, rel=0.05)
     assert model.predict(60, 30) > 0.03
+
+
+def test_slices_grow_step_by_step_until_their_like_was_measured() -> None:
+    """On a machine far slower than the prior a first long slice would take minutes."""
+    model, lengths = CostModel(), []
+    for _ in range(5):
+        tokens = model.most_tokens(seconds=1000.0, context=0, at_most=2048, at_least=16)
+        model.learn(tokens=tokens, context=tokens / 2, seconds=0.0001 * tokens)
+        lengths.append(tokens)
+    assert lengths == [64, 256, 1024, 2048, 2048]
