@@ -76,6 +76,11 @@ class MemoryGuard:
         return int(self.limit_bytes * TIGHT_FRACTION)
 
     @property
+    def calm_bytes(self) -> int:
+        """Below it a level that has risen falls again."""
+        return self.tight_bytes - int(self.limit_bytes * _WAY_BACK_FRACTION)
+
+    @property
     def critical_bytes(self) -> int:
         return int(self.limit_bytes * CRITICAL_FRACTION)
 

@@ -5,6 +5,7 @@ It does not know the transport, other models, or how the weights came here. Owne
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -14,14 +15,18 @@ from engine import wire
 from engine.core.answer import TextStream
 from engine.core.constraint import PendingGrammar
 from engine.core.delivery import Delivery
+from engine.core.limits import Limits
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step
 from engine.live_request import LiveRequest
 from engine.metrics import Vitals
+from engine.row_memory import Admission, most_slice_tokens
+from engine.sizing.estimate import Estimate
 
 Events = list[tuple[str, wire.Event]]
+_NO_LIMITS = Limits(is_quiet=True)
 logger = logging.getLogger(__name__)
 
 
@@ -70,6 +75,7 @@ class ModelHandle:
         ledger: TimeLedger,
         vitals: Vitals,
         reuse: Reuse | None = None,
+        estimate: Estimate | None = None,
         weight_bytes: int = 0,
         context_limit_tokens: int = 0,
         is_batchable: bool = True,
@@ -85,6 +91,7 @@ class ModelHandle:
         self._clock = clock
         self._wall_clock = wall_clock
         self._reuse = reuse
+        self._estimate = estimate
         self._live: dict[str, LiveRequest] = {}
         self._restoring: dict[str, float] = {}  # until when each waits for the disk
         self._departing: dict[int, LiveRequest] = {}
@@ -207,16 +214,35 @@ class ModelHandle:
         """As cancel, but another engine has the request now: nothing is said."""
         self._forget(request_id)
 
+    @property
+    def newest_row(self) -> LiveRequest | None:
+        """The row that memory is taken from first."""
+        rows = (self._live.get(one.request_id) for one in self.scheduler.rows)
+        return max(filter(None, rows), key=lambda live: live.sequence.arrived_at, default=None)
+
+    def preempt(self, live: LiveRequest) -> Events:
+        """Take its row away; what that computed is kept as far as the cache has room."""
+        if self._reuse is not None:
+            self._reuse.keep_row(live)
+            live.is_kept = False  # there will be another row to keep
+        self.scheduler.preempt(live.sequence)
+        return [(live.request_id, live.pause())]
+
+    def fail_for_memory(self, live: LiveRequest, detail: str) -> Events:
+        self._forget(live.request_id)
+        return [(live.request_id, live.failed(wire.Code.DOES_NOT_FIT, detail))]
+
     def persist(self) -> None:
         """Once a turn, also when idle: hand ended turns to the disk's writer."""
         if self._reuse is not None:
             self._reuse.persist()
 
-    def turn(self, *, others_decode: bool = False) -> Events:
+    def turn(self, *, others_decode: bool = False, limits: Limits = _NO_LIMITS) -> Events:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue() + self._end_rejected()
         self._end_patience()
-        self._admit()
+        self._admit(limits)
+        self._limit_slices(limits)
         step = self.scheduler.schedule(now=self._clock(), others_decode=others_decode)
         events += self._announce(step)
         try:
@@ -229,10 +255,20 @@ class ModelHandle:
             return events + self._recover(step, error)
         return events + (self._update(outcome) if outcome is not None else [])
 
-    def _admit(self) -> None:
-        for sequence in self.scheduler.admit():
+    def _admit(self, limits: Limits) -> None:
+        admission = Admission(
+            self._estimate, limits, rows=self.scheduler.rows, row_bytes=self.row_bytes
+        )
+        for sequence in self.scheduler.admit(admission.may_admit):
             if self._reuse is not None:
                 self._reuse.restore(self._live[sequence.request_id])
+
+    def _limit_slices(self, limits: Limits) -> None:
+        pace = Pace.of(self.spec, may_batch=self.is_batchable)
+        most_tokens = most_slice_tokens(
+            self._estimate, limits, rows=self.scheduler.rows, at_most=pace.most_slice_tokens
+        )
+        self.scheduler.pace = dataclasses.replace(pace, most_slice_tokens=most_tokens)
 
     def _keep_before(self, step: Step) -> None:
         """Copy rows that the step is about to take away, and prompts that it completes."""
@@ -259,7 +295,7 @@ class ModelHandle:
     def _announce(self, step: Step) -> Events:
         events: Events = []
         for live in self._rows_of(step):
-            if not live.has_started:
+            if not live.has_started or live.is_paused:
                 events.append((live.request_id, live.start(now=self._wall_clock())))
         return events
 

@@ -38,6 +38,7 @@ class LiveRequest:
         self.chain: Chain | None = None  # its tokens as the prefix cache names them
         self.prefix: wire.PrefixUse | None = None  # how it fared there
         self.is_kept = False  # what its row computed has been copied for the last time
+        self.is_paused = False  # its row was taken away; it gets another one
         self._load_seconds = load_seconds
         self._started_at: float | None = None
         self._first_token_at: float | None = None
@@ -62,10 +63,17 @@ class LiveRequest:
 
     def start(self, *, now: float) -> wire.Event:
         """`now` is Unix time, here and below."""
+        if self.is_paused:
+            self.is_paused = False
+            return wire.Resumed(at_tokens=self.sequence.num_output_tokens)
         self._started_at = now
         if self.delivery.attempt > 1:
             return wire.Resumed(at_tokens=len(self.delivery.delivered_token_ids))
         return wire.Started(cached_tokens=self.answer.cached_tokens)
+
+    def pause(self) -> wire.Event:
+        self.is_paused = True
+        return wire.Paused()
 
     def note_cached(self, num_tokens: int) -> None:
         """So much of the prompt was not computed again. A later restart does not change it."""

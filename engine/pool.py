@@ -263,7 +263,7 @@ class ModelPool:
             self._guard.note("refusal", model=name, num_bytes=needed)
             return self._fail(name, wire.Code.DOES_NOT_FIT, assessment.detail)
         if assessment.verdict is Verdict.NOT_NOW:
-            self._make_room()
+            self.unload_idle()
             self._may_look_at = self._clock() + _LOOK_AGAIN_SECONDS
             return []
         spec = self._specs[name]
@@ -324,8 +324,8 @@ class ModelPool:
                     return entry[0]
         return None
 
-    def _make_room(self) -> None:
-        """Unload the idle model that was used longest ago; with none idle, wait for one."""
+    def unload_idle(self) -> None:
+        """Memory is short: the idle model that was used longest ago goes, if there is one."""
         idle = [one for one in self._handles.values() if one.is_idle and not one.spec.is_pinned]
         if idle:
             self.unload(min(idle, key=lambda handle: handle.last_used_at).spec.name)

@@ -96,6 +96,7 @@ class DeviceShelf:
             spec,
             runner=runner,
             reuse=self._reuse(spec, loaded, runner),
+            estimate=self.estimate(spec),
             voice=voice,
             ledger=self._ledger,
             vitals=self._vitals,

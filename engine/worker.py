@@ -16,13 +16,16 @@ from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.prefix import BOTH_TIERS, ModelRules, PrefixCache
 from engine.cache.report import cache_status
 from engine.core.delivery import AnyDelivery, Delivery, Dropped, VectorDelivery
+from engine.core.limits import Limits
 from engine.core.suspects import SuspectGate
-from engine.handle import Events
+from engine.handle import Events, ModelHandle
 from engine.memory_report import memory_status
 from engine.metrics import Vitals
 from engine.model.memory import Memory
 from engine.model.reclaimer import Reclaimer
 from engine.pool import ModelPool
+from engine.relief import Relief
+from engine.shelf import Handle
 
 _IDLE_WAIT_SECONDS = 0.5
 _BLOCKED_WAIT_SECONDS = 0.02
@@ -59,6 +62,7 @@ class Worker:
         self._prefixes = prefixes
         self._clock = clock
         self._reclaimer = Reclaimer(memory.clear_pool)
+        self._relief = Relief(pool, memory, prefixes, clear_pool=self._reclaimer.clear_now)
         self._suspects = SuspectGate()
         self._shown_at = float("-inf")
 
@@ -72,9 +76,10 @@ class Worker:
             self._publish(self._handle(message))
         self._advance_models()
         self._take_fetched()
+        limits = self._guard_memory()
         for handle in self._pool.handles:
             if not handle.is_idle:
-                self._publish(handle.turn(others_decode=self._is_decoding_beside(handle)))
+                self._publish(self._turn_of(handle, limits))
             handle.persist()
         self._admit_next_suspect()
         self._transport.want(self._rows_wanted())
@@ -116,6 +121,18 @@ class Worker:
             case wire.Unpublish(publication=publication):
                 self._prefixes.forget_owner(owner_name(OwnerKind.PUBLICATION, publication))
         return []
+
+    def _turn_of(self, handle: Handle, limits: Limits) -> Events:
+        others_decode = self._is_decoding_beside(handle)
+        if isinstance(handle, ModelHandle):
+            return handle.turn(others_decode=others_decode, limits=limits)
+        return handle.turn(others_decode=others_decode)
+
+    def _guard_memory(self) -> Limits:
+        """Relieve the memory if it must be; what the models of this turn may use."""
+        events = self._relief.relieve(self._pool.handles)
+        self._publish(events)
+        return self._relief.limits(self._pool.handles)
 
     def _set_cache_rules(self, models: tuple[wire.ModelSpec, ...]) -> None:
         for spec in models:
@@ -165,10 +182,12 @@ class Worker:
                     return
 
     def _rows_wanted(self) -> dict[str, int]:
-        """Free rows, and a few requests more so that a freed row is filled at once."""
+        """Free rows, and a few requests more so that a freed row is filled at once. While memory
+        is short the others keep their places in the queue."""
         wanted = {}
         for name in self._pool.specs:
-            max_rows = self._pool.max_rows(name)
+            is_short = self._pool.guard.level is not wire.Level.CALM
+            max_rows = 1 if is_short else self._pool.max_rows(name)
             ahead = max(1, max_rows // 4)
             wanted[name] = max(0, max_rows + ahead - self._pool.num_taken(name))
         return wanted

@@ -76,9 +76,13 @@ class FakeMemory:
 
     def __init__(self) -> None:
         self.num_clears = 0
+        self.active_bytes = 0
 
     def read(self) -> MemoryReadings:
-        return MemoryReadings()
+        return MemoryReadings(active_bytes=self.active_bytes)
+
+    def read_device(self) -> MemoryReadings:
+        return self.read()
 
     def clear_pool(self) -> None:
         self.num_clears += 1

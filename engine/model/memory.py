@@ -35,6 +35,7 @@ class Memory(Protocol):
     @property
     def ceiling_bytes(self) -> int: ...
     def read(self) -> MemoryReadings: ...
+    def read_device(self) -> MemoryReadings: ...
     def clear_pool(self) -> None: ...
 
 
@@ -60,6 +61,10 @@ class DeviceMemory:
             peak_bytes=mx.get_peak_memory(),
             process_bytes=self._process.memory_info().rss,
         )
+
+    def read_device(self) -> MemoryReadings:
+        """What can be read at every turn: without the process's own size."""
+        return MemoryReadings(active_bytes=mx.get_active_memory(), pool_bytes=mx.get_cache_memory())
 
     def clear_pool(self) -> None:
         """Give unused buffers back to the system, once nothing computes (Metal dies otherwise)."""

@@ -352,3 +352,71 @@ def test_the_limit_can_be_changed_while_it_runs() -> None:
     engine.transport.send(wire.Configure(models=(spec("fake"),)))
     engine.turn()
     assert engine.pool.guard.limit_bytes == 100 * GIB
+
+
+def test_the_newest_row_gives_way_and_goes_on_later() -> None:
+    engine = Engine()
+    for name in ("old", "new"):
+        engine.ask(name, max_tokens=60)
+        engine.turn(8)
+        engine.clock.now += 1
+    engine.memory.active_bytes = 96 * GIB
+    engine.turn(1)
+    engine.memory.active_bytes = 70 * GIB
+    assert engine.kinds("new")[-1] == "Paused" and engine.kinds("old")[-1] != "Paused"
+    engine.run("old", "new")
+    kinds = engine.kinds("new")
+    assert "Resumed" in kinds[kinds.index("Paused") :] and kinds[-1] == "Finished"
+    assert engine.transport.tokens("old") == engine.transport.tokens("new")
+    engine.clock.now += 1
+    engine.turn()
+    memory = engine.vitals.status().memory
+    assert memory is not None and memory.num_preempted == 1
+    assert [mark.kind for mark in memory.marks] == ["load", "preempt"]
+
+
+def test_nothing_is_admitted_beside_others_while_memory_is_tight() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=60)
+    engine.turn(10)
+    engine.memory.active_bytes = 90 * GIB
+    engine.ask("b", max_tokens=5)
+    engine.turn(5)
+    assert "Started" in engine.kinds("a") and not engine.kinds("b")
+    assert engine.transport.wanted == {"fake": 0}
+    engine.memory.active_bytes = 10 * GIB
+    engine.run("a", "b")
+
+
+def test_a_quiet_engine_admits_whatever_the_level() -> None:
+    engine = Engine()
+    engine.memory.active_bytes = 90 * GIB
+    engine.ask("a", max_tokens=5)
+    engine.run("a")
+    assert isinstance(engine.transport.ends["a"], wire.Finished)
+
+
+def test_the_last_row_fails_with_numbers_when_it_exceeds_the_limit() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=60)
+    engine.turn(10)
+    engine.memory.active_bytes = 97 * GIB
+    engine.turn(5)
+    assert "a" not in engine.transport.ends
+    engine.memory.active_bytes = 101 * GIB
+    engine.turn(5)
+    assert engine.failure("a") is wire.Code.DOES_NOT_FIT
+    end = engine.transport.ends["a"]
+    assert isinstance(end, wire.Failed)
+    assert "101.00 GiB" in end.detail and "100.00 GiB" in end.detail
+
+
+def test_an_idle_model_leaves_when_memory_gets_tight() -> None:
+    engine = Engine(spec("fake"), spec("idle"))
+    engine.ask("i", model="idle", max_tokens=2)
+    engine.run("i")
+    engine.ask("a", max_tokens=60)
+    engine.turn(10)
+    engine.memory.active_bytes = 90 * GIB
+    engine.turn(3)
+    assert [one.name for one in engine.pool.statuses()] == ["fake"]

@@ -1,0 +1,17 @@
+"""What memory allows in one turn. Frozen: every model of the turn sees the same."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from engine.wire import Level
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """`free_bytes` may still be used. `is_quiet`: nobody has a row, so that the next request gets
+    one whatever the level: intake let in nothing that does not fit alone."""
+
+    level: Level = Level.CALM
+    free_bytes: int = 1 << 62
+    is_quiet: bool = False

@@ -1,0 +1,102 @@
+"""What is done when memory gets short, gentlest first: unused buffers, the prefix cache's memory,
+idle models, the newest row, and only then one request that holds the memory alone.
+
+It decides by the guard's level, after every measure again. Owner: the model thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from engine.cache.prefix import PrefixCache
+from engine.core.limits import Limits
+from engine.handle import Events, ModelHandle
+from engine.live_request import LiveRequest
+from engine.model.memory import Memory
+from engine.pool import ModelPool
+from engine.shelf import Handle
+from engine.wire import Level
+
+_TURNS_TO_WAIT = 3  # the device works one step ahead: so long until a row's memory is free
+_GIB = 1024**3
+
+
+class Relief:
+    def __init__(
+        self,
+        pool: ModelPool,
+        memory: Memory,
+        prefixes: PrefixCache,
+        *,
+        clear_pool: Callable[[], None],
+    ) -> None:
+        self._pool = pool
+        self._guard = pool.guard
+        self._memory = memory
+        self._prefixes = prefixes
+        self._clear_pool = clear_pool
+        self._turns_to_wait = 0
+
+    def relieve(self, handles: Sequence[Handle]) -> Events:
+        """Once a turn, before anything is computed."""
+        self._turns_to_wait = max(0, self._turns_to_wait - 1)
+        readings = self._memory.read_device()
+        if readings.active_bytes + readings.pool_bytes >= self._guard.tight_bytes:
+            self._give_back_buffers(readings.pool_bytes)
+        if self._observe() is Level.CALM:
+            return []
+        self._shrink_tier()
+        if self._observe() is Level.CALM:
+            return []
+        if len(handles) > 1:
+            self._pool.unload_idle()
+        if self._observe() is not Level.CRITICAL or self._turns_to_wait:
+            return []
+        return self._take_rows([one for one in handles if isinstance(one, ModelHandle)])
+
+    def limits(self, handles: Sequence[Handle]) -> Limits:
+        used_bytes = self._memory.read_device().active_bytes
+        return Limits(
+            level=self._guard.level,
+            free_bytes=self._guard.critical_bytes - used_bytes,
+            is_quiet=not any(
+                one.newest_row is not None for one in handles if isinstance(one, ModelHandle)
+            ),
+        )
+
+    def _observe(self) -> Level:
+        return self._guard.observe(self._memory.read_device().active_bytes)
+
+    def _give_back_buffers(self, pool_bytes: int) -> None:
+        if pool_bytes:
+            self._clear_pool()
+
+    def _shrink_tier(self) -> None:
+        excess_bytes = self._memory.read_device().active_bytes - self._guard.calm_bytes
+        tier_bytes = self._prefixes.memory.used_bytes
+        if excess_bytes > 0 and tier_bytes:
+            self._prefixes.shrink(max(0, tier_bytes - excess_bytes))
+            self._clear_pool()
+
+    def _take_rows(self, handles: list[ModelHandle]) -> Events:
+        """The newest row of all goes back to the queue; the last one, if it is too large, fails."""
+        rows = [(handle, row) for handle in handles if (row := handle.newest_row) is not None]
+        if not rows:
+            return []
+        self._turns_to_wait = _TURNS_TO_WAIT
+        handle, newest = max(rows, key=lambda one: one[1].sequence.arrived_at)
+        if sum(len(one.scheduler.rows) for one in handles) > 1:
+            self._guard.note("preempt", model=handle.spec.name)
+            return handle.preempt(newest)
+        return self._fail(handle, newest)
+
+    def _fail(self, handle: ModelHandle, live: LiveRequest) -> Events:
+        used_bytes = self._memory.read_device().active_bytes
+        if used_bytes <= self._guard.limit_bytes:
+            return []
+        self._guard.note("failure", model=handle.spec.name)
+        detail = (
+            f"The request needs {used_bytes / _GIB:.2f} GiB of memory with its model and the limit "
+            f"is {self._guard.limit_bytes / _GIB:.2f} GiB. A shorter prompt or answer would help."
+        )
+        return handle.fail_for_memory(live, detail)

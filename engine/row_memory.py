@@ -1,0 +1,71 @@
+"""Which requests of one model get a row, and how large its slices may be, by what memory is left.
+
+Pure: it sees lengths and bytes, never tensors. Growth is counted some way ahead, not to the end of
+every answer: rows that grow further than there is room for are preempted, the newest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.core.limits import Limits
+from engine.core.sequence import Sequence
+from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate
+from engine.wire import Level
+
+GROWTH_AHEAD_TOKENS = 512
+
+
+class Admission:
+    """One turn's decisions: what was admitted counts for the next."""
+
+    def __init__(
+        self,
+        estimate: Estimate | None,
+        limits: Limits,
+        *,
+        rows: Iterable[Sequence],
+        row_bytes: int,
+    ):
+        self._estimate = estimate
+        self._limits = limits
+        self._lengths = [_planned_tokens(one) for one in rows]
+        self._row_bytes = row_bytes
+
+    def may_admit(self, sequence: Sequence) -> bool:
+        if self._limits.is_quiet and not self._lengths:
+            self._lengths.append(_planned_tokens(sequence))
+            return True
+        if self._limits.level is not Level.CALM:
+            return False
+        if self._estimate is not None and self._added_bytes(sequence) > self._limits.free_bytes:
+            return False
+        self._lengths.append(_planned_tokens(sequence))
+        return True
+
+    def _added_bytes(self, sequence: Sequence) -> int:
+        """At its join: its own caches, the batch that it enters, and what is computed with."""
+        assert self._estimate is not None
+        lengths = [*self._lengths, _planned_tokens(sequence)]
+        batch_bytes = self._estimate.batch_bytes(lengths)
+        own_bytes = self._estimate.row_bytes(len(sequence.token_ids))
+        computing = max(
+            self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids)),
+            self._estimate.step_bytes(len(lengths), max(lengths)),
+        )
+        return batch_bytes + own_bytes + computing - self._row_bytes
+
+
+def most_slice_tokens(
+    estimate: Estimate | None, limits: Limits, *, rows: Iterable[Sequence], at_most: int
+) -> int:
+    """The largest slice that the longest of these prompts may get."""
+    if estimate is None:
+        return at_most
+    longest = max((one.computed_tokens for one in rows), default=0)
+    return estimate.most_slice_tokens(limits.free_bytes, context_tokens=longest, at_most=at_most)
+
+
+def _planned_tokens(sequence: Sequence) -> int:
+    left = sequence.max_tokens - sequence.num_output_tokens
+    return len(sequence.token_ids) + min(left, GROWTH_AHEAD_TOKENS)
