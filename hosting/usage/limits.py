@@ -23,14 +23,14 @@ _CACHED = {1.0: "in full", 0.5: "half", 0.0: "not at all"}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LimitLine:
-    """`left_percent` is there for what is used up; `resets_at` for what comes back by the clock."""
+    """`left_percent` is there for what is used up; `resets` for what comes back by the clock."""
 
     label: str
     value: str
     source: str
     left: int | None = None
     left_percent: float | None = None
-    resets_at: datetime.datetime | None = None
+    resets: str = ""
 
 
 def limit_lines(user: User) -> list[LimitLine]:
@@ -46,8 +46,13 @@ def _metered(meter: Meter) -> LimitLine:
         source=meter.source,
         left=meter.left,
         left_percent=100 * meter.left / meter.limit if meter.limit else 0,
-        resets_at=meter.resets_at if meter.is_budget else None,
+        resets=_moment(meter.resets_at) if meter.is_budget else "",
     )
+
+
+def _moment(at: datetime.datetime) -> str:
+    """In its own time zone, which is not the page's."""
+    return f"{at:%-d %b, %H:%M} ({at.tzinfo})"
 
 
 def _caps(limits: Limits) -> list[LimitLine]:

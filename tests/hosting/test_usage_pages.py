@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import zoneinfo
 
 import pytest
 from django.contrib.auth.models import Group
@@ -50,10 +51,14 @@ def test_every_window_opens(page: Client, used: None, window: str) -> None:
 def test_my_limits_say_what_is_left_and_who_set_them(page: Client, person: User) -> None:
     group = Group.objects.create(name="research")
     person.groups.add(group)
-    Quota.objects.create(group=group, tokens_per_day=1000, allowed_models=["demo"])
-    Spending.objects.create(subject=f"user:{person.pk}", day=timezone.now().date(), tokens=400)
+    Quota.objects.create(
+        group=group, tokens_per_day=1000, allowed_models=["demo"], time_zone="Asia/Tokyo"
+    )
+    today = timezone.now().astimezone(zoneinfo.ZoneInfo("Asia/Tokyo")).date()
+    Spending.objects.create(subject=f"user:{person.pk}", day=today, tokens=400)
     lines = {line.label: line for line in page.get("/usage/").context["limits"]}
     assert (lines["Tokens a day"].left, lines["Tokens a day"].source) == (600, "group research")
+    assert lines["Tokens a day"].resets.endswith(", 00:00 (Asia/Tokyo)")
     assert lines["Models"].value == "demo"
     assert (lines["Requests at once"].left, lines["Requests at once"].source) == (8, "default")
 
