@@ -56,6 +56,10 @@ class RunningAnswer:
         assert arrived, f"only {len(self.chunks)} chunks in {PATIENCE_SECONDS} s"
         assert not self._has_ended, f"the answer ended after {len(self.chunks)} chunks"
 
+    @property
+    def is_running(self) -> bool:
+        return not self._has_ended
+
     def text(self) -> str:
         """The whole answer, when it has ended. Raises what the stream raised."""
         self._thread.join(PATIENCE_SECONDS)
