@@ -36,6 +36,12 @@ class Pace:
             decode_share=min(max(spec.decode_share, 0.0), _LARGEST_SHARE),
         )
 
+    def share(self, *, num_decoding: int, num_short_prompts: int) -> float:
+        """The running rows' part of the time. Prompts that one slice completes fill the batch:
+        decoding before they are in it costs a pass over the weights for few rows.
+        """
+        return self.decode_share * num_decoding / max(1, num_decoding + num_short_prompts)
+
     def slice_seconds(self, *, someone_decodes: bool) -> float:
         return self.stall_seconds * (1.0 if someone_decodes else _ALONE_FACTOR)
 

@@ -156,6 +156,18 @@ class Scheduler:
         return not self._has_slice_in_flight or self.pace.decode_share == 0
 
     @property
+    def decode_share(self) -> float:
+        """The running rows' part of the time, as things stand."""
+        short = [
+            one for one in self._prefilling if one.slice_tokens_left > 0 and self._is_short(one)
+        ]
+        return self.pace.share(num_decoding=len(self._batch), num_short_prompts=len(short))
+
+    def _is_short(self, prompt: Sequence) -> bool:
+        seconds = self.cost.predict(prompt.slice_tokens_left, prompt.computed_tokens)
+        return seconds <= self.pace.stall_seconds
+
+    @property
     def _has_slice_in_flight(self) -> bool:
         return any(step.slices for step in self._in_flight)
 
@@ -196,7 +208,7 @@ class Scheduler:
             self._ledger.learn_decode(outcome.seconds)
             return
         if self.is_decoding:
-            self._ledger.book_slice(outcome.seconds, share=self.pace.decode_share)
+            self._ledger.book_slice(outcome.seconds, share=self.decode_share)
         slices = [(one.num_tokens, one.mean_context) for one in outcome.step.slices]
         self.cost.learn_turn(slices, seconds=outcome.seconds)
 

@@ -159,6 +159,22 @@ def test_running_rows_keep_their_share_and_prompts_get_the_rest(share: float) ->
     assert seconds <= 3.0 / (1 - share) * 1.2
 
 
+def test_prompts_that_one_slice_completes_fill_the_batch_first() -> None:
+    """Of sixteen equal requests at once the last hardly waits for the first one's answer."""
+    prompts_only = seconds_until_all_began(settled(dataclasses.replace(PACE, decode_share=0.0)))
+    assert seconds_until_all_began(settled(PACE)) <= 1.45 * prompts_only
+
+
+def seconds_until_all_began(bench: Bench) -> float:
+    names = [f"equal-{number}" for number in range(16)]
+    since = bench.clock.now
+    for name in names:
+        bench.add(name, prompt_tokens=40, max_tokens=100_000)
+    while not all(name in bench.drawn_at for name in names):
+        bench.turn()
+    return bench.clock.now - since
+
+
 def test_without_a_share_prompts_go_first() -> None:
     bench = settled(dataclasses.replace(PACE, decode_share=0.0))
     bench.add("victim", prompt_tokens=5, max_tokens=10_000)

@@ -2,12 +2,14 @@
 
 stall   while somebody decodes, a slice takes about `stall_seconds` at most
 shares  while rows decode and prompts wait, slices take S and decode steps D of the time:
-        S * share <= D * (1 - share) + slack    running rows get their share
+        S * least <= D * (1 - least) + slack    running rows get their share
         D * (1 - share) <= S * share + slack    and prompts get the rest
+        least is the share in force, which prompts that one slice completes make smaller
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 
 from engine.core.pacing import Pace
@@ -18,6 +20,7 @@ from engine.core.step import Step
 STALL_FACTOR = 1.6  # a cost learned from few prompts may be wrong by so much
 STEP_SECONDS = 0.005  # a few decode steps
 LEARNING_STEPS = 100  # costs and step times are guesses before
+SHARES_KEPT = 4  # a slice is booked a step or two after it was decided, with the share of then
 
 
 class TimeBounds:
@@ -51,7 +54,8 @@ class TimeBounds:
         self._start()
 
     def _start(self) -> None:
-        self._slices = self._decodes = self._joins = 0.0
+        self._slices = self._decodes = self._joins = self._due = 0.0
+        self._shares = collections.deque([0.0], maxlen=SHARES_KEPT)
 
     def _check_stall(self, step: Step, seconds: float) -> None:
         if step.slices and seconds > STALL_FACTOR * self._pace.stall_seconds:
@@ -61,20 +65,23 @@ class TimeBounds:
         if not any(map(_has_prompts, schedulers)):
             self._start()
             return
+        self._shares.append(min(one.decode_share for one in schedulers))
         if step.slices:
             self._slices += seconds
+            self._due += seconds * min(self._shares) / (1 - min(self._shares))
         elif step.decodes:
             self._decodes += seconds
             self._joins += seconds if step.joins else 0.0
         share, stall = self._pace.decode_share, self._pace.stall_seconds
         # Each model may have a slice under way that is not paid yet, and pays too much once.
         slack = len(schedulers) * STALL_FACTOR * stall + STEP_SECONDS
-        owed = self._slices * share - self._decodes * (1 - share)
-        if owed > slack:
+        owed = self._due - self._decodes
+        if owed > slack / (1 - share):
             self.broken.append(f"running rows lack {owed - slack:.3f} s of their share")
         # A prompt that is complete goes into the batch at once: a step for its own sake.
-        if -owed > slack + self._joins:
-            self.broken.append(f"prompts lack {-owed - slack - self._joins:.3f} s of the rest")
+        kept = self._decodes * (1 - share) - self._slices * share
+        if kept > slack + self._joins:
+            self.broken.append(f"prompts lack {kept - slack - self._joins:.3f} s of the rest")
         self.num_checked += 1
 
 
