@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -20,6 +21,19 @@ EMBEDDER, RERANKER = "tiny-embedding", "tiny-reranker"
 TEXTS = ["The cat sat.", "Ein ganz anderer Satz € ☕", "word " * 900]
 
 
+def teach_yes_and_no(path: Path) -> None:
+    """The two words in place of the two tokens that were learned last."""
+    tokenizer = json.loads(path.read_text("utf-8"))
+    model = tokenizer["model"]
+    model["merges"] = model["merges"][:-2]
+    last = sorted(model["vocab"], key=model["vocab"].__getitem__)[-2:]
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    for word, old in zip(("yes", "no"), last, strict=True):
+        model["vocab"][word] = number = model["vocab"].pop(old)
+        tokenizer["added_tokens"].append({"id": number, "content": word, **flags})
+    path.write_text(json.dumps(tokenizer), "utf-8")
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _models(stack: Stack) -> None:
     """The same weights as one that answers, under names that say what they are for."""
@@ -28,6 +42,7 @@ def _models(stack: Stack) -> None:
         link.mkdir()
         for file in tiny_model_path("tiny-qwen3").iterdir():
             (link / file.name).write_bytes(file.read_bytes())
+        teach_yes_and_no(link / "tokenizer.json")
         stack.manage("add_model", str(link), "--name", name)
 
 
