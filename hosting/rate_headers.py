@@ -1,6 +1,7 @@
 """How much of its limits a caller of the API has left, in the headers that its SDK reads.
 
-On every answer of the API to a known key, refusals included. Of person and key the tighter one is told.
+On every answer of the API to a known key, refusals included. Of person and key the tighter one is
+told.
 """
 
 from __future__ import annotations

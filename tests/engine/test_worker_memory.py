@@ -1,0 +1,107 @@
+"""The loop on fakes when memory is short: who waits, who gives way, who fails with numbers."""
+
+from __future__ import annotations
+
+from engine import wire
+from tests.engine.worker_rig import GIB, Engine, spec
+
+
+def test_a_model_whose_config_cannot_be_read_has_failed_before_anybody_asks() -> None:
+    engine = Engine(spec("fake", path="unreadable"))
+    engine.turn()
+    (status,) = engine.pool.statuses()
+    assert status.state == "failed" and "config.json" in status.detail
+    engine.ask("a")
+    engine.run("a")
+    assert engine.failure("a") is wire.Code.MODEL_LOAD_FAILED
+
+
+def test_the_heartbeat_says_what_each_model_may_have() -> None:
+    engine = Engine(
+        spec("pinned", path=str(20 * GIB), is_pinned=True), spec("other", path=str(10 * GIB))
+    )
+    engine.turn()
+    memory = engine.vitals.status().memory
+    assert memory is not None and memory.limit_bytes == 100 * GIB
+    assert {one.name: one.room_bytes // GIB for one in memory.models} == {"pinned": 80, "other": 70}
+
+
+def test_the_limit_can_be_changed_while_it_runs() -> None:
+    engine = Engine()
+    engine.turn()
+    engine.transport.send(
+        wire.Configure(models=(spec("fake"),), memory_limits={"e": 7 * GIB, "else": 1})
+    )
+    engine.turn()
+    assert engine.pool.guard.limit_bytes == 7 * GIB
+    engine.transport.send(wire.Configure(models=(spec("fake"),)))
+    engine.turn()
+    assert engine.pool.guard.limit_bytes == 100 * GIB
+
+
+def test_the_newest_row_gives_way_and_goes_on_later() -> None:
+    engine = Engine()
+    for name in ("old", "new"):
+        engine.ask(name, max_tokens=60)
+        engine.turn(8)
+        engine.clock.now += 1
+    engine.memory.active_bytes = 96 * GIB
+    engine.turn(1)
+    engine.memory.active_bytes = 70 * GIB
+    assert engine.kinds("new")[-1] == "Paused" and engine.kinds("old")[-1] != "Paused"
+    engine.run("old", "new")
+    kinds = engine.kinds("new")
+    assert "Resumed" in kinds[kinds.index("Paused") :] and kinds[-1] == "Finished"
+    assert engine.transport.tokens("old") == engine.transport.tokens("new")
+    engine.clock.now += 1
+    engine.turn()
+    memory = engine.vitals.status().memory
+    assert memory is not None and memory.num_preempted == 1
+    assert [mark.kind for mark in memory.marks] == ["load", "preempt"]
+
+
+def test_nothing_is_admitted_beside_others_while_memory_is_tight() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=60)
+    engine.turn(10)
+    engine.memory.active_bytes = 90 * GIB
+    engine.ask("b", max_tokens=5)
+    engine.turn(5)
+    assert "Started" in engine.kinds("a") and not engine.kinds("b")
+    assert engine.transport.wanted == {"fake": 0}
+    engine.memory.active_bytes = 10 * GIB
+    engine.run("a", "b")
+
+
+def test_a_quiet_engine_admits_whatever_the_level() -> None:
+    engine = Engine()
+    engine.memory.active_bytes = 90 * GIB
+    engine.ask("a", max_tokens=5)
+    engine.run("a")
+    assert isinstance(engine.transport.ends["a"], wire.Finished)
+
+
+def test_the_last_row_fails_with_numbers_when_it_exceeds_the_limit() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=60)
+    engine.turn(10)
+    engine.memory.active_bytes = 97 * GIB
+    engine.turn(5)
+    assert "a" not in engine.transport.ends
+    engine.memory.active_bytes = 101 * GIB
+    engine.turn(5)
+    assert engine.failure("a") is wire.Code.DOES_NOT_FIT
+    end = engine.transport.ends["a"]
+    assert isinstance(end, wire.Failed)
+    assert "101.00 GiB" in end.detail and "100.00 GiB" in end.detail
+
+
+def test_an_idle_model_leaves_when_memory_gets_tight() -> None:
+    engine = Engine(spec("fake"), spec("idle"))
+    engine.ask("i", model="idle", max_tokens=2)
+    engine.run("i")
+    engine.ask("a", max_tokens=60)
+    engine.turn(10)
+    engine.memory.active_bytes = 90 * GIB
+    engine.turn(3)
+    assert [one.name for one in engine.pool.statuses()] == ["fake"]
