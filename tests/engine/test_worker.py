@@ -8,7 +8,7 @@ import pytest
 
 from engine import wire
 from engine.core.delivery import Dropped
-from tests.engine.worker_rig import GIB, TALKATIVE_SEED, Engine, spec
+from tests.engine.worker_rig import GIB, Engine, spec
 from tests.fakes import make_delivery, make_work
 
 
