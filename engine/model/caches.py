@@ -111,10 +111,11 @@ def merge_padded(rows: list[Caches], *, aligns: bool) -> Caches:
 
 
 def extend_padded(caches: Caches, others: Caches) -> None:
-    """Append the rows of `others`, layer by layer."""
-    for layer, other in zip(caches, others, strict=True):
-        layer.extend(other)
+    """Append the rows of `others`, layer by layer, which it takes out of there."""
+    for index, layer in enumerate(caches):
+        layer.extend(others[index])
         mx.eval(layer.state)
+        others[index] = None
 
 
 def keep_padded(caches: Caches, rows: list[int]) -> None:
