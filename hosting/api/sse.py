@@ -32,4 +32,6 @@ def progress(event: wire.Event) -> str | None:
             return f"loading {event.fraction:.0%}"
         case wire.Prefilled():
             return f"prefill {event.done_tokens}/{event.total_tokens}"
+        case wire.Paused():
+            return "waiting for memory"
     return None

@@ -168,15 +168,19 @@ async def test_n_choices_are_n_generations_with_different_seeds(
     assert sorted(generate.sampling.seed for generate in engine.generates) == [7, 8, 9]
 
 
-async def test_places_in_the_queue_are_comments(api: AsyncClient, engine: ScriptedEngine) -> None:
+async def test_places_in_the_queue_and_pauses_are_comments(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
     engine.script = (
         wire.Queued(position=3),
         wire.Loading(fraction=0.43),
         wire.Prefilled(done_tokens=5, total_tokens=9),
+        wire.Paused(),
         finished(),
     )
     lines = await lines_of(await ask(api, stream=True))
-    assert lines[1:4] == [": queued 3", ": loading 43%", ": prefill 5/9"]
+    told = [": queued 3", ": loading 43%", ": prefill 5/9", ": waiting for memory"]
+    assert lines[1:5] == told
 
 
 async def test_a_silent_stream_gives_signs_of_life(
