@@ -14,7 +14,7 @@ from tests.flow.asking import RunningAnswer, ask, fresh_prompt, request
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
-LONG = 3000
+LONG = 6000
 PROMPT_WORDS = 1500  # three tokens each or more
 SHORT_STALL = {"pace": "custom", "stall_ms": 10, "decode_share": 0.5}
 

@@ -164,7 +164,7 @@ async def test_an_unknown_model_is_404(api: AsyncClient) -> None:
     assert (error["code"], error["param"]) == ("model_not_found", "model")
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/", "/v1/chat", "/v1/chat/completions/"])
+@pytest.mark.parametrize("path", ["/v1/images", "/v1/", "/v1/chat", "/v1/chat/completions/"])
 async def test_an_unknown_address_is_404_in_json(api: AsyncClient, path: str) -> None:
     response = await api.post(path, {}, content_type="application/json")
     assert response.status_code == 404
@@ -178,21 +178,31 @@ async def test_a_wrong_method_is_405_in_json(api: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "kind", "name", "param"),
+    ("code", "param"),
+    [("context_length_exceeded", "messages"), ("model_not_found", "model"), ("queue_full", None)],
+)
+async def test_a_refusal_that_names_no_field_gets_the_likely_one(
+    api: AsyncClient, engine: ScriptedEngine, code: str, param: str | None
+) -> None:
+    engine.refusal = wire.Refused(code=wire.Code(code), detail="Because.")
+    assert error_of(await ask(api))["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "kind", "name"),
     [
-        ("invalid_value", 400, "invalid_request_error", "invalid_value", "stop"),
+        ("invalid_value", 400, "invalid_request_error", "invalid_value"),
         (
             "context_length_exceeded", 400, "invalid_request_error", "context_length_exceeded",
-            "messages",
         ),
-        ("model_not_found", 404, "invalid_request_error", "model_not_found", "model"),
-        ("queue_full", 503, "service_unavailable_error", "server_is_overloaded", "stop"),
-        ("tenant_queue_full", 429, "requests", "rate_limit_exceeded", "stop"),
-        ("model_load_failed", 503, "server_error", "model_load_failed", "stop"),
-        ("does_not_fit", 503, "server_error", "does_not_fit", "stop"),
-        ("deadline_exceeded", 503, "server_error", "deadline_exceeded", "stop"),
-        ("poison", 500, "server_error", "poison", "stop"),
-        ("engine_error", 500, "server_error", "engine_error", "stop"),
+        ("model_not_found", 404, "invalid_request_error", "model_not_found"),
+        ("queue_full", 503, "service_unavailable_error", "server_is_overloaded"),
+        ("tenant_queue_full", 429, "requests", "rate_limit_exceeded"),
+        ("model_load_failed", 503, "server_error", "model_load_failed"),
+        ("does_not_fit", 503, "server_error", "does_not_fit"),
+        ("deadline_exceeded", 503, "server_error", "deadline_exceeded"),
+        ("poison", 500, "server_error", "poison"),
+        ("engine_error", 500, "server_error", "engine_error"),
     ],
 )  # fmt: skip
 async def test_a_refusal_of_intake_has_its_status(
@@ -202,13 +212,12 @@ async def test_a_refusal_of_intake_has_its_status(
     status: int,
     kind: str,
     name: str,
-    param: str,
 ) -> None:
     engine.refusal = wire.Refused(code=wire.Code(code), detail="Because.", param="stop")
     response = await ask(api, stream=True)
     error = error_of(response)
     assert response.status_code == status
-    assert (error["type"], error["code"], error["param"]) == (kind, name, param)
+    assert (error["type"], error["code"], error["param"]) == (kind, name, "stop")
     has_retry = status in (429, 503) and code != "does_not_fit"
     assert response.has_header("Retry-After") == has_retry
     assert (response.get("x-should-retry") == "false") == (code in ("does_not_fit", "poison"))

@@ -78,3 +78,15 @@ def test_the_production_check_is_clean(tmp_path: Path) -> None:
         cwd=ROOT, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert check.returncode == 0, check.stderr
+
+
+@pytest.mark.django_db
+def test_pages_and_calls_carry_the_headers_that_protect_them(client: Client) -> None:
+    """Our subclasses of Django's middleware are not what `check --deploy` looks for."""
+    for path in ("/accounts/sign-in/", "/v1/models"):
+        response = client.get(path)
+        assert response["X-Content-Type-Options"] == "nosniff"
+        assert response["Referrer-Policy"] == "same-origin"
+        assert response["X-Frame-Options"] == "DENY"
+    strict = Client(enforce_csrf_checks=True)
+    assert strict.post("/accounts/sign-in/", {"username": "a", "password": "b"}).status_code == 403

@@ -103,6 +103,10 @@ class BreakingRunner:
         self._token_id = token_id
         self._broken: set[int] = set()
 
+    @property
+    def num_bytes(self) -> int:
+        return self._runner.num_bytes
+
     def reset(self) -> None:
         self._runner.reset()
 
