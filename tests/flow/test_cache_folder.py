@@ -40,6 +40,11 @@ def empty(stack: Stack) -> None:
         path.write_bytes(b"")
 
 
+def restart_engine(stack: Stack) -> None:
+    old = stack.kill("engine")
+    stack.wait_restarted("engine", old)
+
+
 @pytest.mark.parametrize("hurt", [delete, corrupt, empty])
 def test_a_hurt_cache_folder_changes_speed_only(
     stack: Stack, client: OpenAI, endless: str, hurt: Callable[[Stack], None]
@@ -49,8 +54,7 @@ def test_a_hurt_cache_folder_changes_speed_only(
     stack.wait_until(lambda: bool(record_files(stack)), "written to disk")
     hurt(stack)
     assert ask(client, endless, prompt) == first
-    old = stack.kill("engine")
-    stack.wait_restarted("engine", old)
+    restart_engine(stack)
     assert ask(client, endless, prompt) == first
     other = fresh_prompt() + " word" * WORDS
     ask(client, endless, other)
@@ -60,12 +64,12 @@ def test_a_hurt_cache_folder_changes_speed_only(
 def test_after_a_kill_the_disk_brings_the_prompt_back(
     stack: Stack, client: OpenAI, endless: str
 ) -> None:
+    restart_engine(stack)  # what is written from here on is ours
     prompt = fresh_prompt() + " word" * WORDS
     before = set(record_files(stack))
     first = ask(client, endless, prompt)
     stack.wait_until(lambda: len(set(record_files(stack)) - before) >= 4, "written to disk")
-    old = stack.kill("engine")
-    stack.wait_restarted("engine", old)
+    restart_engine(stack)
     answer = client.chat.completions.create(**request(endless, prompt))
     assert answer.choices[0].message.content == first
     assert answer.usage is not None and answer.usage.prompt_tokens_details is not None
