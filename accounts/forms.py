@@ -53,8 +53,8 @@ class SignInForm(AuthenticationForm):
         return self.has_error(forms.forms.NON_FIELD_ERRORS, code="throttled")
 
 
-class FirstAdminForm(BaseUserCreationForm):
-    """The first administrator: e-mail, name and password."""
+class NewPersonForm(BaseUserCreationForm):
+    """A new person's e-mail, name and password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

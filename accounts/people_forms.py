@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import BaseUserCreationForm
 from django.contrib.auth.models import Group
 from django.utils.translation import gettext_lazy as _
 
-from accounts.forms import PASSWORD_HELP
+from accounts.forms import NewPersonForm
 from accounts.invitations import groups_managed_by
 from accounts.models import Invitation, User
 
@@ -43,21 +42,8 @@ class InvitationForm(forms.Form):
         return data
 
 
-class AcceptForm(BaseUserCreationForm):
-    """The new person's e-mail, name and password."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["password1"].help_text = PASSWORD_HELP
-        self.fields["password2"].help_text = ""
-
-    class Meta:
-        model = User
-        fields = ["email", "name"]
-        widgets = {
-            "email": forms.EmailInput(attrs={"autocomplete": "username"}),
-            "name": forms.TextInput(attrs={"autocomplete": "name"}),
-        }
+class AcceptForm(NewPersonForm):
+    """Who accepts an invitation."""
 
     @property
     def answers(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from accounts.first_admin import (
     create_first_admin,
     has_administrator,
 )
-from accounts.forms import FirstAdminForm
+from accounts.forms import NewPersonForm
 
 
 @require_http_methods(["GET", "POST"])
@@ -23,7 +23,7 @@ def set_up(request: HttpRequest, token: str) -> HttpResponse:
     """A wrong token learns nothing and writes nothing."""
     try:
         check_setup_token(token)
-        form = FirstAdminForm(request.POST or None)
+        form = NewPersonForm(request.POST or None)
         if request.method == "POST" and form.is_valid():
             return _open_installation(request, token, form)
     except SetupRefused:
@@ -32,7 +32,7 @@ def set_up(request: HttpRequest, token: str) -> HttpResponse:
     return render(request, "accounts/setup.html", {"form": form})
 
 
-def _open_installation(request: HttpRequest, token: str, form: FirstAdminForm) -> HttpResponse:
+def _open_installation(request: HttpRequest, token: str, form: NewPersonForm) -> HttpResponse:
     user = create_first_admin(
         token,
         email=form.cleaned_data["email"],
