@@ -45,7 +45,8 @@ class Whole(serializers.IntegerField):
     default_error_messages = {"invalid": "This must be a whole number."}
 
     def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool) or not isinstance(data, (int, float)) or data != int(data):
+        is_whole = isinstance(data, float) and data.is_integer()  # 1e999 is infinity
+        if isinstance(data, bool) or not (isinstance(data, int) or is_whole):
             self.fail("invalid")
         return int(data)
 

@@ -11,6 +11,7 @@ from engine import wire
 from hosting.actions.generations import close_cancelled, submit
 from hosting.actions.hosted_models import publish_models
 from hosting.actions.publications import look_after_publications
+from hosting.actions.repeats import cancel_what_nobody_follows
 from hosting.engine_client import get_client
 from hosting.models import Generation
 
@@ -27,6 +28,7 @@ def reconcile() -> None:
         publish_models()
     _note_running()
     look_after_publications()
+    cancel_what_nobody_follows()
     for generation in Generation.objects.open().filter(created_at__lt=timezone.now() - _GRACE):
         if not client.has_request(str(generation.pk)):
             _restore(generation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -14,6 +15,7 @@ from accounts.auth import client_name
 from hosting.actions.database_threads import in_database_thread
 from hosting.api.dialect import Call, Caller
 from hosting.api.parsers import JsonBody
+from hosting.api.repeat_key import repeat_key
 from hosting.api.run import Run
 
 
@@ -61,7 +63,8 @@ class AnswerView(AwaitedView):
         return run.stream() if call.is_stream else await run.whole()
 
     def _read(self, http_request: Request) -> Call:
-        return self.read(http_request.data, caller_of(http_request))
+        call = self.read(http_request.data, caller_of(http_request))
+        return dataclasses.replace(call, repeat_key=repeat_key(http_request))
 
 
 def caller_of(http_request: Request) -> Caller:

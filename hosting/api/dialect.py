@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from accounts.models import ApiKey, User
 from engine import wire
 from hosting.actions.generations import Order
+from hosting.actions.repeats import RepeatKey
 from hosting.api.errors import ApiError
 from hosting.models import Generation
 
@@ -46,8 +47,12 @@ class Caller:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A checked body: one order per choice, and how they are answered."""
+    """A checked body: one order per choice, and how they are answered.
+
+    `repeat_key`: the name under which the client may send it again.
+    """
 
     orders: tuple[Order, ...]
     is_stream: bool
     make_reply: Callable[[Sequence[Generation]], Reply]
+    repeat_key: RepeatKey | None = None

@@ -1,4 +1,5 @@
-"""One call from its acceptance to its end, in any dialect. What the client leaves is cancelled.
+"""One call from its acceptance to its end, in any dialect. What the client leaves is cancelled,
+unless the call has a key under which it may come again (actions/repeats.py).
 
 Headers go out when intake has accepted; waiting afterwards is in the stream.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 
 from django.http import StreamingHttpResponse
@@ -16,14 +17,13 @@ from rest_framework.response import Response
 
 from engine import wire
 from hosting.actions.database_threads import in_database_thread
-from hosting.actions.generations import Order
+from hosting.actions.repeats import RENEW_SECONDS, Served, hold, start_or_repeat
 from hosting.actions.served import abandon_generations, cancel_generations, start_served
 from hosting.api import errors
 from hosting.api.dialect import Call, History
 from hosting.api.following import Following, Numbered
 from hosting.api.timings import timing_headers
 from hosting.engine_client import EngineUnavailable, StreamLost
-from hosting.models import Generation
 
 ADMISSION_SECONDS = 10.0
 HEARTBEAT_SECONDS = 10.0
@@ -36,18 +36,20 @@ logger = logging.getLogger(__name__)
 class Run:
     """One accepted call: its generations and their events. Owner: the event loop."""
 
-    def __init__(self, call: Call, generations: list[Generation]) -> None:
-        self._generations = generations
-        self._reply = call.make_reply(generations)
-        self._started = time.monotonic()
+    def __init__(self, call: Call, served: Served) -> None:
+        self._generations = served.generations
+        self._is_repeat = served.is_repeat
+        self._key = call.repeat_key
+        self._reply = call.make_reply(served.generations)
+        self._started = self._held_at = time.monotonic()
         self._loop = asyncio.get_running_loop()
-        self._following = Following([str(generation.pk) for generation in generations])
+        self._following = Following([str(one.pk) for one in served.generations])
         self._backlog: list[Numbered] = []
 
     @classmethod
     async def start(cls, call: Call) -> Run:
         """Rows, submission, acceptance. Raises ApiError."""
-        run = cls(call, await _start_when_an_engine_lives(call.orders))
+        run = cls(call, await _start_when_an_engine_lives(call))
         async with AsyncExitStack() as unless_accepted:
             unless_accepted.push_async_callback(run._leave)
             await run._admission()
@@ -67,7 +69,8 @@ class Run:
         return Response(self._reply.whole(histories), headers=self._headers(histories))
 
     def stream(self) -> EventStream:
-        return EventStream(self._lines(), on_close=self._end_soon)
+        headers = _STREAM_HEADERS | self._repeat_headers()
+        return EventStream(self._lines(), headers=headers, on_close=self._end_soon)
 
     async def _lines(self) -> AsyncIterator[str]:
         reply, heard_at = self._reply, time.monotonic()
@@ -94,7 +97,7 @@ class Run:
     def _end_soon(self) -> None:
         """Called once when the response is closed, from any thread, however it ended."""
         self._loop.call_soon_threadsafe(self._following.leave)
-        if not self._following.is_over:
+        if self._is_abandoned:
             cancel_generations(self._generations)
 
     async def _events(self) -> AsyncIterator[Numbered | None]:
@@ -103,6 +106,7 @@ class Run:
             yield numbered
         while not self._following.is_over:
             next_one = await self._following.next(within_seconds=HEARTBEAT_SECONDS)
+            await self._hold()
             if next_one is not None:
                 _check_goes_on(next_one[1])
             yield next_one
@@ -126,21 +130,39 @@ class Run:
     async def _leave(self) -> None:
         """Stop reading, and cancel what has not ended."""
         await self._following.close()
-        if not self._following.is_over:
+        if self._is_abandoned:
             await asyncio.shield(in_database_thread(cancel_generations)(self._generations))
+
+    @property
+    def _is_abandoned(self) -> bool:
+        return not self._following.is_over and self._key is None
+
+    async def _hold(self) -> None:
+        """Now and then say that somebody still follows."""
+        if self._key is not None and time.monotonic() - self._held_at > RENEW_SECONDS:
+            self._held_at = time.monotonic()
+            await in_database_thread(hold)(self._key)
+
+    def _repeat_headers(self) -> dict[str, str]:
+        return {"Idempotent-Replayed": "true"} if self._is_repeat else {}
 
     def _headers(self, histories: list[History]) -> dict[str, str]:
         finished = [one[-1] for one in histories if isinstance(one[-1], wire.Finished)]
-        return timing_headers(finished, total_seconds=time.monotonic() - self._started)
+        timings = timing_headers(finished, total_seconds=time.monotonic() - self._started)
+        return timings | self._repeat_headers()
 
 
 class EventStream(StreamingHttpResponse):
     """`on_close` runs also when the client left before the first line was asked for."""
 
-    def __init__(self, lines: AsyncIterator[str], *, on_close: Callable[[], None]) -> None:
-        super().__init__(
-            lines, content_type="text/event-stream; charset=utf-8", headers=_STREAM_HEADERS
-        )
+    def __init__(
+        self,
+        lines: AsyncIterator[str],
+        *,
+        headers: Mapping[str, str],
+        on_close: Callable[[], None],
+    ) -> None:
+        super().__init__(lines, content_type="text/event-stream; charset=utf-8", headers=headers)
         self._on_close: Callable[[], None] | None = on_close
 
     def close(self) -> None:
@@ -150,23 +172,25 @@ class EventStream(StreamingHttpResponse):
         super().close()
 
 
-async def _start_when_an_engine_lives(orders: Sequence[Order]) -> list[Generation]:
+async def _start_when_an_engine_lives(call: Call) -> Served:
     """An engine that died is back within seconds, so it is worth a wait. Raises ApiError."""
     until = time.monotonic() + ADMISSION_SECONDS
     while True:
         try:
-            return await _start(orders)
+            return await _start(call)
         except EngineUnavailable:
             if time.monotonic() > until:
                 raise errors.engine_unavailable() from None
         await asyncio.sleep(_ENGINE_POLL_SECONDS)
 
 
-async def _start(orders: Sequence[Order]) -> list[Generation]:
+async def _start(call: Call) -> Served:
     """A client that leaves in this moment leaves nothing behind."""
-    starting = asyncio.ensure_future(in_database_thread(start_served)(orders))
+    if call.repeat_key is not None:
+        return await in_database_thread(start_or_repeat)(call.orders, call.repeat_key)
+    starting = asyncio.ensure_future(in_database_thread(start_served)(call.orders))
     try:
-        return await asyncio.shield(starting)
+        return Served(generations=await asyncio.shield(starting))
     except asyncio.CancelledError:
         await in_database_thread(cancel_generations)(await starting)
         raise

@@ -3,6 +3,7 @@
 from hosting.models.conversation import Conversation, Message
 from hosting.models.generation import Generation
 from hosting.models.hosted_model import HostedModel
+from hosting.models.idempotency_key import IdempotencyKey
 from hosting.models.published_prompt import PublishedPrompt
 from hosting.models.reading import EngineReading
 
@@ -11,6 +12,7 @@ __all__ = [
     "EngineReading",
     "Generation",
     "HostedModel",
+    "IdempotencyKey",
     "Message",
     "PublishedPrompt",
 ]

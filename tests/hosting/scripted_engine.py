@@ -87,7 +87,7 @@ class ScriptedEngine:
         while not self._is_closing.wait(POLL_SECONDS):
             for name in {generate.model for generate in self.generates}:
                 for delivery in self._exchange.pull({name: 8}):
-                    self._emit(delivery.work.request_id, *self.script)
+                    self.emit(delivery.work.request_id, *self.script)
             for message in self._exchange.renew():
                 if isinstance(message, wire.Cancel):
                     self._cancel(message.request_id)
@@ -96,9 +96,9 @@ class ScriptedEngine:
     def _cancel(self, request_id: str) -> None:
         if request_id not in self.cancelled:
             self.cancelled.append(request_id)
-            self._emit(request_id, finished(wire.FinishReason.CANCELLED))
+            self.emit(request_id, finished(wire.FinishReason.CANCELLED))
 
-    def _emit(self, request_id: str, *events: wire.Event) -> None:
+    def emit(self, request_id: str, *events: wire.Event) -> None:
         self._exchange.add((request_id, event) for event in events)
         self._exchange.send()
 
