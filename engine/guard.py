@@ -39,7 +39,7 @@ class Assessment:
         return (
             f"the weights need {self.needed_bytes / _GIB:.1f} GiB, "
             f"the limit for weights here is {self.limit_bytes / _GIB:.1f} GiB; "
-            "use a smaller or a quantised model, or raise HEARTH_MEMORY_LIMIT_GB"
+            "use a smaller or a quantised model, or raise the memory limit or the model's own"
         )
 
 
@@ -95,15 +95,19 @@ class MemoryGuard:
     def _level_at(self, used_bytes: int) -> int:
         return (used_bytes >= self.tight_bytes) + (used_bytes >= self.critical_bytes)
 
-    def assess_load(self, *, needed_bytes: int, active_bytes: int) -> Assessment:
-        """May weights of `needed_bytes` be loaded beside `active_bytes` in use?"""
+    def assess_load(
+        self, *, needed_bytes: int, active_bytes: int, ceiling_bytes: int | None = None
+    ) -> Assessment:
+        """May weights of `needed_bytes`, of a model with this ceiling, be loaded beside
+        `active_bytes` in use?"""
         limit = int(self.limit_bytes * (1 - _WORKING_FRACTION))
+        most = min(limit, self.limit_bytes if ceiling_bytes is None else ceiling_bytes)
         verdict = Verdict.FITS
-        if needed_bytes > limit:
+        if needed_bytes > most:
             verdict = Verdict.NEVER
         elif needed_bytes + active_bytes > limit:
             verdict = Verdict.NOT_NOW
-        return Assessment(verdict=verdict, needed_bytes=needed_bytes, limit_bytes=limit)
+        return Assessment(verdict=verdict, needed_bytes=needed_bytes, limit_bytes=most)
 
     def note(self, kind: str, *, model: str = "", num_bytes: int = 0) -> None:
         """Something that changed the memory: counted, and marked on the timeline."""

@@ -173,9 +173,12 @@ class ModelPool:
             wire.ModelMemory(
                 name=name,
                 weight_bytes=weights[name],
-                room_bytes=self._guard.limit_bytes
-                - pinned_bytes
-                - (0 if self._is_pinned(name) else weights[name]),
+                room_bytes=min(
+                    self._guard.limit_bytes
+                    - pinned_bytes
+                    - (0 if self._is_pinned(name) else weights[name]),
+                    self._ceiling_bytes(name) - weights[name],
+                ),
                 needs=size.needs,
                 is_loaded=name in self._handles,
                 is_pinned=self._is_pinned(name),
@@ -185,6 +188,9 @@ class ModelPool:
 
     def _is_pinned(self, name: str) -> bool:
         return name in self._specs and self._specs[name].is_pinned
+
+    def _ceiling_bytes(self, name: str) -> int:
+        return self._specs[name].ceiling_bytes(self._guard.limit_bytes)
 
     def want(self, name: str) -> None:
         """Load this model even if nobody asks for an answer."""
@@ -258,7 +264,9 @@ class ModelPool:
         except LoadFailed as error:
             return self._fail(name, wire.Code.MODEL_LOAD_FAILED, str(error))
         active = self._shelf.active_bytes()
-        assessment = self._guard.assess_load(needed_bytes=needed, active_bytes=active)
+        assessment = self._guard.assess_load(
+            needed_bytes=needed, active_bytes=active, ceiling_bytes=self._ceiling_bytes(name)
+        )
         if assessment.verdict is Verdict.NEVER:
             self._guard.note("refusal", model=name, num_bytes=needed)
             return self._fail(name, wire.Code.DOES_NOT_FIT, assessment.detail)

@@ -6,6 +6,7 @@ It decides by the guard's level, after every measure again. Owner: the model thr
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 
 from engine.cache.prefix import PrefixCache
@@ -63,6 +64,25 @@ class Relief:
                 one.newest_row is not None for one in handles if isinstance(one, ModelHandle)
             ),
         )
+
+    def own_limits(self, handle: ModelHandle, limits: Limits) -> Limits:
+        """What this model may use: its own ceiling counts too."""
+        return dataclasses.replace(limits, own_free_bytes=self._own_free_bytes(handle))
+
+    def hold_ceilings(self, handles: Sequence[Handle]) -> Events:
+        """Rows that have grown past their model's ceiling give way, its newest first."""
+        events: Events = []
+        for handle in handles:
+            if not isinstance(handle, ModelHandle) or len(handle.scheduler.rows) < 2:
+                continue
+            if self._own_free_bytes(handle) < 0 and (newest := handle.newest_row) is not None:
+                self._guard.note("preempt", model=handle.spec.name)
+                events += handle.preempt(newest)
+        return events
+
+    def _own_free_bytes(self, handle: ModelHandle) -> int:
+        ceiling_bytes = handle.spec.ceiling_bytes(self._guard.limit_bytes)
+        return ceiling_bytes - handle.weight_bytes - handle.row_bytes
 
     def _observe(self) -> Level:
         return self._guard.observe(self._memory.read_device().active_bytes)

@@ -38,10 +38,15 @@ class Admission:
             return True
         if self._limits.level is not Level.CALM:
             return False
-        if self._estimate is not None and self._added_bytes(sequence) > self._limits.free_bytes:
+        if self._estimate is not None and self._added_bytes(sequence) > self._free_bytes:
             return False
         self._lengths.append(_planned_tokens(sequence))
         return True
+
+    @property
+    def _free_bytes(self) -> int:
+        free_bytes = self._limits.free_bytes
+        return min(free_bytes, self._limits.own_free_bytes) if self._lengths else free_bytes
 
     def _added_bytes(self, sequence: Sequence) -> int:
         """At its join: its own caches, the batch that it enters, and what is computed with."""
@@ -63,7 +68,8 @@ def most_slice_tokens(
     if estimate is None:
         return at_most
     longest = max((one.computed_tokens for one in rows), default=0)
-    return estimate.most_slice_tokens(limits.free_bytes, context_tokens=longest, at_most=at_most)
+    room_bytes = min(limits.free_bytes, limits.own_free_bytes)
+    return estimate.most_slice_tokens(room_bytes, context_tokens=longest, at_most=at_most)
 
 
 def _planned_tokens(sequence: Sequence) -> int:

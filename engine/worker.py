@@ -125,13 +125,17 @@ class Worker:
     def _turn_of(self, handle: Handle, limits: Limits) -> Events:
         others_decode = self._is_decoding_beside(handle)
         if isinstance(handle, ModelHandle):
-            return handle.turn(others_decode=others_decode, limits=limits)
+            own_limits = self._relief.own_limits(handle, limits)
+            events = handle.turn(others_decode=others_decode, limits=own_limits)
+            if handle.spec.clears_buffers and _has_sliced(events):
+                self._reclaimer.clear_now()
+            return events
         return handle.turn(others_decode=others_decode)
 
     def _guard_memory(self) -> Limits:
         """Relieve the memory if it must be; what the models of this turn may use."""
-        events = self._relief.relieve(self._pool.handles)
-        self._publish(events)
+        handles = self._pool.handles
+        self._publish([*self._relief.relieve(handles), *self._relief.hold_ceilings(handles)])
         return self._relief.limits(self._pool.handles)
 
     def _set_cache_rules(self, models: tuple[wire.ModelSpec, ...]) -> None:
@@ -218,3 +222,7 @@ class Worker:
                 models=self._pool.memories(),
             ),
         )
+
+
+def _has_sliced(events: Events) -> bool:
+    return any(isinstance(event, wire.Prefilled) for _, event in events)

@@ -10,8 +10,10 @@ from engine.wire import Level
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """`free_bytes` may still be used. `is_quiet`: nobody has a row, so that the next request gets
-    one whatever the level: intake let in nothing that does not fit alone."""
+    one whatever the level: intake let in nothing that does not fit alone. `own_free_bytes`: what
+    one model's own ceiling leaves; its first row need not ask, for the same reason."""
 
     level: Level = Level.CALM
     free_bytes: int = 1 << 62
     is_quiet: bool = False
+    own_free_bytes: int = 1 << 62

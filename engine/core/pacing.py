@@ -34,6 +34,7 @@ class Pace:
             max_rows=spec.max_rows if may_batch else 1,
             stall_seconds=spec.stall_ms / 1000,
             decode_share=min(max(spec.decode_share, 0.0), _LARGEST_SHARE),
+            most_slice_tokens=max(spec.most_slice_tokens, _LEAST_SLICE_TOKENS),
         )
 
     def share(self, *, num_decoding: int, num_short_prompts: int) -> float:

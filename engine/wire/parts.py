@@ -127,6 +127,17 @@ class ModelSpec:
     cache_memory_share: float = 1.0  # most of the memory tier's budget that its prefixes may fill
     is_cached_on_disk: bool = True
     boundary_interval_tokens: int = 2048  # windowed and recurrent layers: copied so often
+    most_slice_tokens: int = 2048  # of prompts computed in one step
+    memory_ceiling_bytes: int | None = None  # of weights and rows together
+    memory_share: float | None = None  # the same as a part of the engine's limit; the less counts
+    kv_bits: int | None = None  # keys and values quantised, one row at a time; None: as computed
+    clears_buffers: bool = False  # give unused buffers back after every slice, not when it is due
+
+    def ceiling_bytes(self, limit_bytes: int) -> int:
+        """What weights and rows of this model may take of `limit_bytes`."""
+        ceiling = limit_bytes if self.memory_ceiling_bytes is None else self.memory_ceiling_bytes
+        share = 1.0 if self.memory_share is None else self.memory_share
+        return min(limit_bytes, ceiling, int(limit_bytes * share))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
