@@ -1,4 +1,4 @@
-"""Slows down who guesses passwords. In the database, so for every process and over restarts.
+"""Slows down who guesses passwords or codes. In the database: for every process, over restarts.
 
 An attempt counts from the moment it begins, so a hundred at once are no way around the limit.
 Success clears the account's attempts from that address; age clears the rest.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import math
 
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -16,6 +17,7 @@ from accounts.models import SignInAttempt
 
 WINDOW = datetime.timedelta(minutes=15)
 MAX_ON_ACCOUNT = 5  # attempts on one e-mail from one address
+MAX_ON_SECOND_FACTOR = 5  # attempts on one person's codes and passkeys
 MAX_FROM_ADDRESS = 40  # attempts from one address, an office behind one router included
 
 
@@ -29,22 +31,46 @@ class TooManyAttempts(Exception):
 
 def begin_attempt(email: str, address: str) -> None:
     """Count one attempt before its password is looked at. Raises TooManyAttempts."""
-    now = timezone.now()
-    SignInAttempt.objects.filter(attempted_at__lte=now - WINDOW).delete()
-    attempt = SignInAttempt.objects.create(email_hash=_hash(email), address=address)
+    attempt = _count(_hash(email), address)
     from_address = SignInAttempt.objects.filter(address=address)
     on_account = from_address.filter(email_hash=attempt.email_hash)
-    for attempts, limit in ((on_account, MAX_ON_ACCOUNT), (from_address, MAX_FROM_ADDRESS)):
-        if attempts.count() > limit:
-            # One that was not tried does not count, or a patient guesser would lock the account
-            attempt.delete()
-            oldest = attempts.order_by("attempted_at").values_list("attempted_at", flat=True)
-            raise TooManyAttempts((oldest.first() or now) + WINDOW - now)
+    _check(attempt, on_account, MAX_ON_ACCOUNT)
+    _check(attempt, from_address, MAX_FROM_ADDRESS)
+
+
+def begin_second_factor(person_id: int, address: str) -> None:
+    """The same for a code or a passkey, from wherever: who asks has the password already."""
+    attempt = _count(_second_factor_of(person_id), address)
+    on_account = SignInAttempt.objects.filter(email_hash=attempt.email_hash)
+    _check(attempt, on_account, MAX_ON_SECOND_FACTOR)
 
 
 def forget_attempts(email: str, address: str) -> None:
     """After a success."""
     SignInAttempt.objects.filter(email_hash=_hash(email), address=address).delete()
+
+
+def forget_second_factor(person_id: int) -> None:
+    SignInAttempt.objects.filter(email_hash=_second_factor_of(person_id)).delete()
+
+
+def _count(email_hash: str, address: str) -> SignInAttempt:
+    SignInAttempt.objects.filter(attempted_at__lte=timezone.now() - WINDOW).delete()
+    return SignInAttempt.objects.create(email_hash=email_hash, address=address)
+
+
+def _check(attempt: SignInAttempt, attempts: QuerySet[SignInAttempt], limit: int) -> None:
+    if attempts.count() <= limit:
+        return
+    # One that was not tried does not count, or a patient guesser would lock the account
+    attempt.delete()
+    oldest = attempts.order_by("attempted_at").values_list("attempted_at", flat=True).first()
+    now = timezone.now()
+    raise TooManyAttempts((oldest or now) + WINDOW - now)
+
+
+def _second_factor_of(person_id: int) -> str:
+    return _hash(f"second factor of {person_id}")
 
 
 def _hash(email: str) -> str:

@@ -8,6 +8,7 @@ from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import Group, PermissionsMixin
 from django.db import models
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 
 class LowercaseEmailField(models.EmailField):  # type: ignore[type-arg]
@@ -65,6 +66,8 @@ class User(AbstractBaseUser, PermissionsMixin):
         help_text="Groups into which this person may invite, and whose usage they see.",
     )
     date_joined = models.DateTimeField(default=timezone.now, editable=False)
+    # A new number ends every session of this person, as a new password does
+    session_epoch = models.PositiveIntegerField(default=0, editable=False)
 
     objects: ClassVar[UserManager] = UserManager()
 
@@ -79,6 +82,15 @@ class User(AbstractBaseUser, PermissionsMixin):
 
     def __str__(self) -> str:
         return self.name or self.email
+
+    def _get_session_auth_hash(self, secret: str | None = None) -> str:
+        """Django's own, with the epoch in it."""
+        if not self.session_epoch:
+            return super()._get_session_auth_hash(secret)  # type: ignore[misc, no-any-return]
+        salted = salted_hmac(
+            "accounts.session", f"{self.session_epoch}:{self.password}", secret, algorithm="sha256"
+        )
+        return salted.hexdigest()
 
     def get_full_name(self) -> str:
         return str(self)
