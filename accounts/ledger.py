@@ -9,15 +9,18 @@ import datetime
 
 from django.db.models import F
 
+from accounts.limits import SharedBudget
 from accounts.models import Spending, UsageRecord
 
 
-def record_usage(record: UsageRecord, *, day: datetime.date) -> bool:
+def record_usage(
+    record: UsageRecord, *, day: datetime.date, shared: SharedBudget | None = None
+) -> bool:
     """Write an unsaved line unless the ledger has that generation. True when it was written.
 
-    What it charges is spent on `day`, of its person's and its key's budget. Meant to be called
-    within the transaction that settles the generation; a second call, also a simultaneous one,
-    leaves that transaction whole.
+    What it charges is spent on `day`, of its person's and its key's budget, and of the `shared`
+    one of a group. Meant to be called within the transaction that settles the generation; a second
+    call, also a simultaneous one, leaves that transaction whole.
     """
     values = {
         field.attname: getattr(record, field.attname)
@@ -28,18 +31,19 @@ def record_usage(record: UsageRecord, *, day: datetime.date) -> bool:
         generation_id=record.generation_id, defaults=values
     )
     if is_new and record.charged_tokens:
-        _spend(record, day)
+        for subject in _subjects_of(record.user_id, record.api_key_id):
+            _spend(subject, day, record.charged_tokens)
+        if shared is not None:
+            _spend(shared.subject, shared.limits.today(record.created_at), record.charged_tokens)
     return is_new
 
 
-def _spend(record: UsageRecord, day: datetime.date) -> None:
-    for subject in subjects_of(record.user_id, record.api_key_id):
-        Spending.objects.bulk_create([Spending(subject=subject, day=day)], ignore_conflicts=True)
-        spent = Spending.objects.filter(subject=subject, day=day)
-        spent.update(tokens=F("tokens") + record.charged_tokens)
+def _spend(subject: str, day: datetime.date, tokens: int) -> None:
+    Spending.objects.bulk_create([Spending(subject=subject, day=day)], ignore_conflicts=True)
+    Spending.objects.filter(subject=subject, day=day).update(tokens=F("tokens") + tokens)
 
 
-def subjects_of(user_id: int | None, api_key_id: int | None) -> list[str]:
+def _subjects_of(user_id: int | None, api_key_id: int | None) -> list[str]:
     """Whose budgets a generation of this person and key is taken from."""
     subjects = [f"user:{user_id}"] if user_id else []
     return [*subjects, f"key:{api_key_id}"] if api_key_id else subjects

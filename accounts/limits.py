@@ -4,7 +4,9 @@
     several groups                the most generous of those that set it
     nothing set anywhere          what was set for everybody, else the built-in default
 
-A limit of a key counts what the key uses; every other one counts all that its person uses.
+A limit of a key counts what the key uses; every other one counts all that its person uses. A budget
+that a group shares counts what its people use together; who is in several such groups draws on one
+of them at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from django.conf import settings
 from accounts.models import ApiKey, Quota, User
 
 NUMBERS = (
-    *("requests_per_minute", "tokens_per_minute", "max_concurrent"),
+    *("requests_per_minute", "tokens_per_minute", "max_concurrent", "max_queued"),
     *("max_context_tokens", "max_output_tokens", "tokens_per_day", "tokens_per_month", "weight"),
 )
 _CLASSES: tuple[str, ...] = (
@@ -43,6 +45,7 @@ class Limits:
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     max_concurrent: int | None = None
+    max_queued: int | None = None
     max_context_tokens: int | None = None
     max_output_tokens: int | None = None
     tokens_per_day: int | None = None
@@ -65,6 +68,21 @@ class Limits:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SharedBudget:
+    """What the people of a group may use together. Of `limits` only the budgets are set."""
+
+    group_id: int
+    group_name: str
+    quota_id: int
+    limits: Limits
+
+    @property
+    def subject(self) -> str:
+        """Under which the ledger adds up what is taken from it."""
+        return f"group:{self.group_id}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
     """Who may use how much. `person` counts all of a person's use, `key` the key's alone.
 
@@ -74,10 +92,7 @@ class Allowance:
     person: Limits
     key: Limits | None
     effective: Limits
-
-    @property
-    def scopes(self) -> tuple[Limits, ...]:
-        return (self.person,) if self.key is None else (self.person, self.key)
+    shared: tuple[SharedBudget, ...] = ()
 
 
 def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
@@ -91,7 +106,41 @@ def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
     person = _combined([_most_generous(groups), *map(_as_set, own)], base)
     effective = _combined([_most_generous(groups), *map(_as_set, [*own, *of_key])], base)
     key = _combined([_as_set(of_key[0])], {}) if of_key else None
-    return Allowance(person=person, key=key, effective=effective)
+    shared = tuple(_shared_budget(row) for row in groups if _shares(row))
+    return Allowance(person=person, key=key, effective=effective, shared=shared)
+
+
+def shared_budget_of(group_id: int) -> SharedBudget | None:
+    """None when nobody set one, or no longer."""
+    row = Quota.objects.filter(group_id=group_id).select_related("group").first()
+    return _shared_budget(row) if row is not None and _shares(row) else None
+
+
+def lock_shared_budgets(budgets: Sequence[SharedBudget]) -> None:
+    """Until the transaction ends nobody else takes from them."""
+    ids = [budget.quota_id for budget in budgets]
+    if ids:
+        list(Quota.objects.filter(pk__in=ids).order_by("pk").select_for_update(of=("self",)))
+
+
+def _shares(row: Quota) -> bool:
+    return row.shared_tokens_per_day is not None or row.shared_tokens_per_month is not None
+
+
+def _shared_budget(row: Quota) -> SharedBudget:
+    assert row.group is not None
+    source = f"group {row.group.name}, shared"
+    return SharedBudget(
+        group_id=row.group.pk,
+        group_name=row.group.name,
+        quota_id=row.pk,
+        limits=Limits(
+            tokens_per_day=row.shared_tokens_per_day,
+            tokens_per_month=row.shared_tokens_per_month,
+            zone=_zone(row.time_zone),
+            sources={"tokens_per_day": source, "tokens_per_month": source},
+        ),
+    )
 
 
 _Value = tuple[Any, str]  # and its source

@@ -14,14 +14,17 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from accounts.admin.audited import AuditedAdmin
 from accounts.models import Quota
 
+_SHARED = ("shared_tokens_per_day", "shared_tokens_per_month")
 _FIELDSETS: list[tuple[str | None, dict[str, Any]]] = [
     (
         None,
         {
             "fields": [
                 "allowed_models",
-                ("requests_per_minute", "tokens_per_minute", "max_concurrent"),
+                ("requests_per_minute", "tokens_per_minute"),
+                ("max_concurrent", "max_queued"),
                 ("tokens_per_day", "tokens_per_month", "time_zone"),
+                _SHARED,
                 ("max_context_tokens", "max_output_tokens", "cached_tokens_count"),
                 ("weight", "highest_class"),
             ]

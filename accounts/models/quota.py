@@ -41,7 +41,8 @@ class QuotaQuerySet(models.QuerySet["Quota"]):
 class Quota(models.Model):
     """The limits of one person, group or key; of everybody when it is nobody's.
 
-    Empty fields limit nothing. A group's limits hold for each of its people by themself.
+    Empty fields limit nothing. A group's limits hold for each of its people by themself, but for
+    the shared ones: that much its people may use together.
     """
 
     class Class(models.TextChoices):
@@ -69,6 +70,13 @@ class Quota(models.Model):
     max_concurrent = models.PositiveIntegerField(
         "requests at once", null=True, blank=True, help_text="Running and waiting together."
     )
+    max_queued = models.PositiveIntegerField(
+        "requests waiting",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Of those at once, how many may not have begun. It takes some seconds to show.",
+    )
     max_context_tokens = models.PositiveIntegerField(
         "context", null=True, blank=True, help_text="Tokens of prompt and answer together."
     )
@@ -77,6 +85,12 @@ class Quota(models.Model):
     )
     tokens_per_day = models.PositiveBigIntegerField(null=True, blank=True)
     tokens_per_month = models.PositiveBigIntegerField(null=True, blank=True)
+    shared_tokens_per_day = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Of all people of the group together."
+    )
+    shared_tokens_per_month = models.PositiveBigIntegerField(
+        null=True, blank=True, help_text="Of all people of the group together."
+    )
     time_zone = models.CharField(
         max_length=64,
         blank=True,
@@ -109,7 +123,12 @@ class Quota(models.Model):
                 | Q(user=None, api_key=None)
                 | Q(group=None, api_key=None),
                 name="quota_has_one_owner",
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(group__isnull=False)
+                | Q(shared_tokens_per_day=None, shared_tokens_per_month=None),
+                name="quota_shares_in_groups",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -130,7 +149,7 @@ class SpendingQuerySet(models.QuerySet["Spending"]):
 
 
 class Spending(models.Model):
-    """What a person ("user:7") or key ("key:12") spent on one day of their time zone."""
+    """What a person ("user:7"), key ("key:12") or group ("group:3") spent on one of their days."""
 
     subject = models.CharField(max_length=32)
     day = models.DateField()

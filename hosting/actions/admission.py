@@ -1,8 +1,8 @@
 """Decides whether the limits of its person and key have room for a generation, and reserves it.
 
-Called inside the transaction that stores the generation, with the person's row locked: of many at
-once each sees the ones before it, so no limit is passed by one. What is reserved is what intake
-then enforces (`budget_tokens`), so an answer cannot cost more.
+Called inside the transaction that stores the generation, with the person's row locked, and those of
+the budgets they share: of many at once each sees the ones before it, so no limit is passed by one.
+What is reserved is what intake then enforces (`budget_tokens`), so an answer cannot cost more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from accounts.limits import Limits, allowance_of
+from accounts.limits import Limits, allowance_of, lock_shared_budgets
 from accounts.models import ApiKey, User
 from hosting.actions.limit_refusals import AccessEnded, LimitMet, TooLarge, forbidden_model
 from hosting.actions.meters import Meter, meters_of
@@ -45,6 +45,7 @@ class Terms:
     reserved_tokens: int = 0
     max_tokens: int | None = None
     budget_tokens: int | None = None
+    paying_group_id: int | None = None
 
 
 def admit(asked: Asked) -> Terms:
@@ -52,9 +53,9 @@ def admit(asked: Asked) -> Terms:
     _lock(asked)
     allowance = allowance_of(asked.user, asked.api_key)
     limits = allowance.effective
-    if not limits.may_use(asked.model.name):
-        raise forbidden_model(asked.model.name)
+    _check_model(asked.user, limits, asked.model)
     max_tokens = _lowest(asked.max_tokens, limits.max_output_tokens)
+    lock_shared_budgets(allowance.shared)
     now = timezone.now()
     meters = meters_of(asked.user, asked.api_key, allowance, now)
     for meter in meters:
@@ -70,12 +71,18 @@ def admit(asked: Asked) -> Terms:
         reserved_tokens=reserved,
         max_tokens=max_tokens,
         budget_tokens=reserved if budgets else None,
+        paying_group_id=next((one.shared.group_id for one in budgets if one.shared), None),
     )
 
 
 def check_may_use(user: User, api_key: ApiKey | None, model: HostedModel) -> None:
     """Raises Refusal for a model that is not allowed. For what takes nothing from limits."""
-    if not allowance_of(user, api_key).effective.may_use(model.name):
+    _check_model(user, allowance_of(user, api_key).effective, model)
+
+
+def _check_model(user: User, limits: Limits, model: HostedModel) -> None:
+    is_open = HostedModel.objects.open_to(user).filter(pk=model.pk)
+    if not limits.may_use(model.name) or not is_open.exists():
         raise forbidden_model(model.name)
 
 

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.ledger import record_usage
+from accounts.limits import shared_budget_of
 from accounts.models import ApiKey, UsageRecord, User
 from engine import wire
 from hosting.actions.admission import Asked, Terms, admit, unlimited
@@ -36,6 +37,12 @@ _LEDGER_KINDS = {
     Generation.Kind.TITLE: UsageRecord.Kind.INTERNAL,
 }
 
+# What a model may have a default for: HostedModel.default_*
+_WITH_DEFAULTS = (
+    *("temperature", "top_p", "top_k", "min_p"),
+    *("presence_penalty", "frequency_penalty", "repetition_penalty"),
+)
+
 Submitted = wire.Generate | wire.Embed | wire.Rerank
 logger = logging.getLogger(__name__)
 
@@ -48,9 +55,9 @@ class SamplingChoice:
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    repetition_penalty: float = 1.0
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
     seed: int | None = None
     logit_bias: tuple[tuple[int, float], ...] = ()
     top_logprobs: int | None = None
@@ -137,7 +144,9 @@ def close_generation(generation_id: uuid.UUID, outcome: Outcome) -> bool:
         _store_answer(generation, outcome)
         record = _usage_record(generation, outcome)
         zone = zoneinfo.ZoneInfo(generation.time_zone)
-        record_usage(record, day=record.created_at.astimezone(zone).date())
+        group_id = generation.paying_group_id
+        shared = shared_budget_of(group_id) if group_id else None
+        record_usage(record, day=record.created_at.astimezone(zone).date(), shared=shared)
         transaction.on_commit(partial(_announce_end, generation))
     return True
 
@@ -199,6 +208,7 @@ def _row(order: Order, terms: Terms) -> Generation:
         reserved_tokens=terms.reserved_tokens,
         cached_weight=terms.limits.cached_weight,
         time_zone=terms.limits.zone.key,
+        paying_group_id=terms.paying_group_id,
     )
 
 
@@ -218,7 +228,7 @@ def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generat
         tools=order.tools,
         tool_choice=order.tool_choice,
         grammar=order.grammar,
-        template_options=order.template_options,
+        template_options=order.model.template_options | order.template_options,
         max_tokens=terms.max_tokens,
         max_context_tokens=terms.limits.max_context_tokens,
         budget_tokens=terms.budget_tokens,
@@ -231,15 +241,12 @@ def _sampling(model: HostedModel, choice: SamplingChoice) -> wire.Sampling:
     """The caller's value, else the model's, else the wire's own default."""
     chosen = {
         name: value
-        for name in ("temperature", "top_p", "top_k", "min_p")
+        for name in _WITH_DEFAULTS
         for value in (_first(getattr(choice, name), getattr(model, f"default_{name}")),)
         if value is not None
     }
     return wire.Sampling(
         seed=secrets.randbits(32) if choice.seed is None else choice.seed,
-        presence_penalty=choice.presence_penalty,
-        frequency_penalty=choice.frequency_penalty,
-        repetition_penalty=choice.repetition_penalty,
         logit_bias=choice.logit_bias,
         top_logprobs=choice.top_logprobs,
         **chosen,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _SENTENCES = {
     "max_concurrent": "You have {used} requests running or waiting, and may have {limit} at once.",
+    "max_queued": "You have {used} requests waiting, and may have {limit}.",
     "requests_per_minute": "You may send {limit} requests a minute; {left} are left.",
     "tokens_per_minute": "You may use {limit} tokens a minute; {left} are left.",
     "tokens_per_day": "You may use {limit} tokens a day; {left} are left.",
@@ -42,6 +43,8 @@ class LimitMet(LimitRefusal):
     def _when(self, meter: Meter, wait_seconds: float) -> str:
         if meter.name == "max_concurrent":
             return "Wait until one has ended."
+        if meter.name == "max_queued":
+            return "Wait until one has begun."
         if self.is_final:
             at = meter.resets_at
             return f"The next period begins on {at:%-d %B} at {at:%H:%M} ({at.tzinfo})."
@@ -72,7 +75,13 @@ def forbidden_model(name: str) -> Refusal:
 def _sentence(meter: Meter) -> str:
     numbers = {name: f"{getattr(meter, name):,}" for name in ("used", "limit", "left")}
     sentence = _SENTENCES[meter.name].format(**numbers)
-    return sentence.replace("You", "This key", 1) if meter.source == "key" else sentence
+    return sentence.replace("You", _who(meter), 1)
+
+
+def _who(meter: Meter) -> str:
+    if meter.shared is not None:
+        return f"The group {meter.shared.group_name} together"
+    return "This key" if meter.source == "key" else "You"
 
 
 def _duration(seconds: float) -> str:

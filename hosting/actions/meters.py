@@ -1,7 +1,7 @@
 """How much of each limit is used, read from the rows. Nothing is counted twice and kept apart.
 
     windows     generations that began, and tokens of those that ended, within the last minute
-    at once     open generations
+    at once     open generations; waiting: those of them that have not begun
     budgets     what the ledger spent today and this month
     reserved    what open generations may still spend; it counts to every limit of tokens
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from django.db.models import Count, Sum
 
-from accounts.limits import Allowance, Limits
+from accounts.limits import Allowance, Limits, SharedBudget
 from accounts.models import ApiKey, Spending, User
 from hosting.models import Generation
 from hosting.models.generation import GenerationQuerySet
@@ -36,6 +36,7 @@ class Meter:
     reserved: int = 0
     resets_at: datetime.datetime
     leaving: tuple[tuple[datetime.datetime, int], ...] = ()
+    shared: SharedBudget | None = None  # of which it is, if it is not a person's or a key's
 
     @property
     def left(self) -> int:
@@ -68,13 +69,21 @@ class Meter:
 def meters_of(
     user: User, api_key: ApiKey | None, allowance: Allowance, now: datetime.datetime
 ) -> list[Meter]:
-    """Every limit that is set, of the person and of the key."""
+    """Every limit that is set, of the person and of the key; of shared budgets the fullest."""
     rows = Generation.objects.of(user.pk).counted()
     found = list(_meters(allowance.person, rows, f"user:{user.pk}", now))
     if allowance.key is not None and api_key is not None:
         of_key = rows.filter(api_key=api_key)
         found += _meters(allowance.key, of_key, f"key:{api_key.pk}", now)
-    return found
+    pots = [_of_shared(budget, now) for budget in allowance.shared]
+    return found + max(pots, key=lambda meters: min(meter.left for meter in meters), default=[])
+
+
+def _of_shared(budget: SharedBudget, now: datetime.datetime) -> list[Meter]:
+    taking = Generation.objects.open().filter(paying_group=budget.group_id)
+    reserved = taking.aggregate(reserved=Sum("reserved_tokens"))["reserved"] or 0
+    meters = _budgets(budget.limits, budget.subject, now, reserved)
+    return [dataclasses.replace(meter, shared=budget) for meter in meters]
 
 
 def _meters(
@@ -89,6 +98,14 @@ def _meters(
             source=sources["max_concurrent"],
             limit=limits.max_concurrent,
             used=number,
+            resets_at=now,
+        )
+    if limits.max_queued is not None:
+        yield Meter(
+            name="max_queued",
+            source=sources["max_queued"],
+            limit=limits.max_queued,
+            used=rows.queued().count(),
             resets_at=now,
         )
     if limits.requests_per_minute is not None:

@@ -23,6 +23,10 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
         """Those that count to limits: the service's own work counts to nobody's."""
         return self.exclude(kind=Generation.Kind.TITLE)
 
+    def queued(self) -> GenerationQuerySet:
+        """Those that no engine has begun, as far as it is known yet."""
+        return self.filter(state=Generation.State.QUEUED)
+
     def ended_before(self, moment: datetime.datetime) -> GenerationQuerySet:
         return self.exclude(state__in=Generation.OPEN_STATES).filter(finished_at__lt=moment)
 
@@ -83,6 +87,9 @@ class Generation(models.Model):
     reserved_tokens = models.BigIntegerField(default=0, editable=False)
     cached_weight = models.FloatField(default=1.0, editable=False)
     time_zone = models.CharField(max_length=64, default="UTC", editable=False)
+    paying_group = models.ForeignKey(
+        "auth.Group", models.SET_NULL, null=True, editable=False, related_name="+"
+    )  # whose shared budget it takes from
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True, editable=False)
 

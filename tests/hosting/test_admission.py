@@ -77,6 +77,7 @@ def at_once(call: Callable[[], Any], *, num_threads: int = 20, each: int = 10) -
     ("limit", "value", "admitted"),
     [
         ("max_concurrent", 7, 7),
+        ("max_queued", 7, 7),
         ("requests_per_minute", 7, 7),
         ("tokens_per_minute", 7 * COST + 100, 8),  # the last one gets what is left
         ("tokens_per_day", 7 * COST + 9, 7),
@@ -231,3 +232,21 @@ def test_nothing_starts_after_access_has_ended(
     User.objects.update(is_active=False)
     with pytest.raises(AccessEnded):
         ask()
+
+
+def test_two_hundred_at_once_never_pass_a_key(
+    ask: Callable[..., Generation], person: User, key: ApiKey
+) -> None:
+    Quota.objects.create(user=person, max_concurrent=1000)
+    Quota.objects.create(api_key=key, tokens_per_day=7 * COST + 9, max_queued=50)
+    answers = at_once(lambda: ask(api_key=key))
+    assert sum(isinstance(answer, Generation) for answer in answers) == 7
+
+
+def test_what_has_begun_waits_no_longer(ask: Callable[..., Generation], person: User) -> None:
+    Quota.objects.create(user=person, max_queued=1)
+    first = ask()
+    with pytest.raises(LimitMet, match=r"1 requests waiting.*Wait until one has begun"):
+        ask()
+    Generation.objects.filter(pk=first.pk).update(state=Generation.State.RUNNING)
+    ask()
