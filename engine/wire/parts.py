@@ -131,7 +131,7 @@ class ModelSpec:
     memory_ceiling_bytes: int | None = None  # of weights and rows together
     memory_share: float | None = None  # the same as a part of the engine's limit; the less counts
     kv_bits: int | None = None  # keys and values quantised, one row at a time; None: as computed
-    clears_buffers: bool = False  # give unused buffers back after every slice, not when it is due
+    clears_buffers: bool = False  # give unused buffers back after each step of a prompt
 
     def ceiling_bytes(self, limit_bytes: int) -> int:
         """What weights and rows of this model may take of `limit_bytes`."""

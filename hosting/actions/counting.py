@@ -23,7 +23,7 @@ def start_count(order: Order) -> str:
         sampling=wire.Sampling(seed=0),
         messages=order.messages,
         tools=order.tools,
-        template_options=order.template_options,
+        template_options=order.model.template_options | order.template_options,
     )
     get_client().count_tokens(generate)
     return generate.request_id

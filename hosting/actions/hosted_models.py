@@ -13,6 +13,7 @@ from django.db import transaction
 
 from engine import wire
 from hosting.actions.background import enqueue
+from hosting.actions.memory_limits import memory_limits
 from hosting.actions.model_folder import FolderDescription, NotAModelFolder, describe_folder
 from hosting.actions.publications import unpublish
 from hosting.engine_client import EngineUnavailable, get_client
@@ -92,7 +93,7 @@ def publish_models() -> None:
     """Tell the engines what to serve. With Redis away the ledger consumer does it later."""
     specs = tuple(spec_of(model) for model in HostedModel.objects.servable())
     try:
-        get_client().publish_models(specs)
+        get_client().publish_models(specs, memory_limits=memory_limits())
     except EngineUnavailable:
         logger.warning("models not published: Redis is away")
 
@@ -113,6 +114,11 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
         cache_memory_share=model.cache_memory_share,
         is_cached_on_disk=model.is_cached_on_disk,
         boundary_interval_tokens=model.boundary_interval_tokens,
+        most_slice_tokens=model.slice_tokens,
+        memory_ceiling_bytes=model.memory_ceiling_bytes,
+        memory_share=model.memory_share,
+        kv_bits=model.kv_bits,
+        clears_buffers=model.buffers == HostedModel.Buffers.CLEAR,
     )
 
 

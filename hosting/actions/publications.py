@@ -97,6 +97,7 @@ def _command(prompt: PublishedPrompt) -> wire.Generate:
         sampling=wire.Sampling(seed=0),
         messages=({"role": "system", "content": prompt.system_prompt},),
         tools=tuple(prompt.tools),
+        template_options=prompt.model.template_options,
         max_tokens=1,
         publication=prompt.publication,
     )

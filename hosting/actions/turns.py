@@ -128,7 +128,8 @@ def _model_for(conversation: Conversation, name: str) -> HostedModel:
     if name:
         return get_servable_model(name)
     limits = allowance_of(conversation.owner).effective
-    usable = [model for model in HostedModel.objects.answering() if limits.may_use(model.name)]
+    models = HostedModel.objects.answering().open_to(conversation.owner)
+    usable = [model for model in models if limits.may_use(model.name)]
     same = [model for model in usable if model.name == conversation.model_name]
     return next(iter([*same, *usable]), None) or get_servable_model("")
 

@@ -36,7 +36,8 @@ class Models(ModelView):
     )
     def get(self, http_request: Request) -> Response:
         limits = allowance_of(http_request.user, http_request.auth).effective
-        rows = [row for row in HostedModel.objects.servable() if limits.may_use(row.name)]
+        models = HostedModel.objects.servable().open_to(http_request.user)
+        rows = [row for row in models if limits.may_use(row.name)]
         if speaks_anthropic(http_request):
             return Response(anthropic_models.model_list(rows, http_request))
         return Response({"object": "list", "data": [_model(row) for row in rows]})

@@ -184,8 +184,10 @@ def _echo(body: dict[str, Any], chat: ChatRequest) -> dict[str, Any]:
         "temperature": _first(sampling.temperature, model.default_temperature, 1.0),
         "top_p": _first(sampling.top_p, model.default_top_p, 1.0),
         "top_logprobs": sampling.top_logprobs or 0,
-        "presence_penalty": sampling.presence_penalty,
-        "frequency_penalty": sampling.frequency_penalty,
+        "presence_penalty": _first(sampling.presence_penalty, model.default_presence_penalty, 0.0),
+        "frequency_penalty": _first(
+            sampling.frequency_penalty, model.default_frequency_penalty, 0.0
+        ),
     }
 
 

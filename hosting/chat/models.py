@@ -16,7 +16,9 @@ def _list(request: HttpRequest) -> JsonResponse:
     limits = allowance_of(request.user).effective
     models = [
         payloads.model(row, state=_state(row, in_engines))
-        for row in HostedModel.objects.enabled().filter(kind=HostedModel.Kind.GENERATE)
+        for row in HostedModel.objects.enabled()
+        .open_to(request.user)
+        .filter(kind=HostedModel.Kind.GENERATE)
         if limits.may_use(row.name)
     ]
     return JsonResponse({"models": models})

@@ -6,6 +6,7 @@ Every method raises EngineUnavailable when Redis does not answer.
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 from engine import wire
@@ -48,6 +49,7 @@ class EngineClient:
     def __init__(self, redis_url: str) -> None:
         self._redis = connect(redis_url)
         self._engine_keys: list[str] = []
+        self._engine_seen_at = time.monotonic()
         self._scripts = {
             name: self._redis.register_script(wire.script_text(name))
             for name in ("submit", "cancel", "waiting")
@@ -66,9 +68,11 @@ class EngineClient:
         command = wire.encode(wire.Cancel(request_id=request_id))
         self._run("cancel", request_id, _FINISHED_CANCELLED, command)
 
-    def publish_models(self, specs: tuple[wire.ModelSpec, ...]) -> None:
-        """Replace what intake and engines may serve."""
-        configure = wire.Configure(models=specs)
+    def publish_models(
+        self, specs: tuple[wire.ModelSpec, ...], *, memory_limits: dict[str, int] | None = None
+    ) -> None:
+        """Replace what intake and engines may serve, and how much memory which engine may use."""
+        configure = wire.Configure(models=specs, memory_limits=memory_limits or {})
         with speaking_to_redis():
             self._redis.set(wire.Keys.MODELS, wire.encode(configure))
         self._tell_engines(configure)
@@ -112,12 +116,15 @@ class EngineClient:
     def has_engine(self) -> bool:
         """Whether any engine is alive; as a rule in one short round trip."""
         with speaking_to_redis():
-            if self._engine_keys and self._redis.exists(*self._engine_keys):
-                return True
-            self._engine_keys = [
-                wire.Keys.engine(n) for n in self._redis.smembers(wire.Keys.ENGINES)
-            ]
-            return bool(self._engine_keys and self._redis.exists(*self._engine_keys))
+            is_alive = self._are_beating() or self._are_beating(names_anew=True)
+        if is_alive:
+            self._engine_seen_at = time.monotonic()
+        return is_alive
+
+    @property
+    def seconds_without_engine(self) -> float:
+        """Since `has_engine` was true last, or since this client was made."""
+        return time.monotonic() - self._engine_seen_at
 
     def waiting(self) -> list[WaitingRequest]:
         """What waits in fair queues, in order of service; of each model the first 200."""
@@ -156,6 +163,12 @@ class EngineClient:
     def ping(self) -> None:
         with speaking_to_redis():
             self._redis.ping()
+
+    def _are_beating(self, *, names_anew: bool = False) -> bool:
+        if names_anew:
+            names = self._redis.smembers(wire.Keys.ENGINES)
+            self._engine_keys = [wire.Keys.engine(name) for name in names]
+        return bool(self._engine_keys and self._redis.exists(*self._engine_keys))
 
     def _submit(self, about: wire.Generate | wire.Embed | wire.Rerank, message: str) -> None:
         self._run(

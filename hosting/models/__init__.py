@@ -4,6 +4,7 @@ from hosting.models.conversation import Conversation, Message
 from hosting.models.generation import Generation
 from hosting.models.hosted_model import HostedModel
 from hosting.models.idempotency_key import IdempotencyKey
+from hosting.models.memory_limit import MemoryLimit
 from hosting.models.published_prompt import PublishedPrompt
 from hosting.models.reading import EngineReading
 
@@ -13,6 +14,7 @@ __all__ = [
     "Generation",
     "HostedModel",
     "IdempotencyKey",
+    "MemoryLimit",
     "Message",
     "PublishedPrompt",
 ]

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Q
 
 from hosting.models.pace import PRESETS, Pace, PaceNumbers
 
+GIB = 1024**3
 NAME_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._:/-]*\Z"
+
+
+def check_template_options(options: object) -> None:
+    if not isinstance(options, dict):
+        raise ValidationError('This must be an object like {"enable_thinking": false}.')
 
 
 class HostedModelQuerySet(models.QuerySet["HostedModel"]):
     def servable(self) -> HostedModelQuerySet:
         """What requests may name and engines may load."""
         return self.filter(is_enabled=True, state=HostedModel.State.READY)
+
+    def open_to(self, user: AbstractBaseUser) -> HostedModelQuerySet:
+        """Those that everybody may use, and those of this person's groups."""
+        of_their_groups = self.model.objects.filter(allowed_groups__user=user)
+        return self.filter(Q(allowed_groups=None) | Q(pk__in=of_their_groups.values("pk")))
 
     def answering(self) -> HostedModelQuerySet:
         """Of the servable ones, those to talk to."""
@@ -45,6 +59,14 @@ class HostedModel(models.Model):
         SHARED = "shared", "their own, and what three people sent independently"
         TEAM = "team", "their own, and those of their groups"
         OWN = "own", "their own only"
+
+    class Buffers(models.TextChoices):
+        KEEP = "keep", "keep them for what comes next"
+        CLEAR = "clear", "give them back after every piece of a prompt"
+
+    class KvBits(models.IntegerChoices):
+        EIGHT = 8, "8 bits"
+        FOUR = 4, "4 bits"
 
     name = models.CharField(
         max_length=100,
@@ -77,8 +99,30 @@ class HostedModel(models.Model):
     default_min_p = models.FloatField(
         null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(1)]
     )
+    default_presence_penalty = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(-2), MaxValueValidator(2)]
+    )
+    default_frequency_penalty = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(-2), MaxValueValidator(2)]
+    )
+    default_repetition_penalty = models.FloatField(
+        null=True, blank=True, validators=[MinValueValidator(0.01), MaxValueValidator(10)]
+    )
     default_max_tokens = models.PositiveIntegerField(
         null=True, blank=True, validators=[MinValueValidator(1)]
+    )
+    template_options = models.JSONField(
+        default=dict,
+        blank=True,
+        validators=[check_template_options],
+        help_text="For the chat template, where a request says nothing of them. "
+        'Example: {"enable_thinking": false}.',
+    )
+    allowed_groups = models.ManyToManyField(
+        Group,
+        blank=True,
+        related_name="hosted_models",
+        help_text="Only their people may use the model. None chosen: everybody.",
     )
 
     max_rows = models.PositiveIntegerField(
@@ -86,6 +130,41 @@ class HostedModel(models.Model):
     )
     max_queue = models.PositiveIntegerField(
         default=256, help_text="Waiting requests, of all people."
+    )
+    memory_ceiling_gb = models.FloatField(
+        "memory ceiling (GB)",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.01)],
+        help_text="Of weights and running requests together. Empty: the engine's limit.",
+    )
+    memory_share = models.FloatField(
+        "share of the memory limit",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        help_text="The ceiling as a part of the limit, 0.01 to 1. With both the lower counts.",
+    )
+    slice_tokens = models.PositiveIntegerField(
+        "longest piece of a prompt",
+        default=2048,
+        validators=[MinValueValidator(32), MaxValueValidator(8192)],
+        help_text="Tokens computed in one step. Less: less working memory, slower long prompts.",
+    )
+    buffers = models.CharField(
+        "unused buffers",
+        max_length=8,
+        choices=Buffers,
+        default=Buffers.KEEP,
+        help_text="Keeping is faster; giving back leaves more to other programs.",
+    )
+    kv_bits = models.PositiveSmallIntegerField(
+        "KV cache",
+        choices=KvBits,
+        null=True,
+        blank=True,
+        help_text="Keys and values of requests, quantised: less memory, but requests are then "
+        "computed one at a time.",
     )
     is_pinned = models.BooleanField("pinned", default=False, help_text="Never unloaded.")
     idle_unload_seconds = models.PositiveIntegerField(null=True, blank=True)
@@ -139,6 +218,11 @@ class HostedModel(models.Model):
 
     def __str__(self) -> str:
         return self.display_name or self.name
+
+    @property
+    def memory_ceiling_bytes(self) -> int | None:
+        gigabytes = self.memory_ceiling_gb
+        return None if gigabytes is None else int(gigabytes * GIB)
 
     @property
     def pace_numbers(self) -> PaceNumbers:

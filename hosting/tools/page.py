@@ -103,7 +103,8 @@ SETUPS = (
 @require_safe
 def tools(request: HttpRequest) -> HttpResponse:
     limits = allowance_of(request.user, None).effective
-    models = [row for row in HostedModel.objects.servable() if limits.may_use(row.name)]
+    open_models = HostedModel.objects.servable().open_to(request.user)
+    models = [row for row in open_models if limits.may_use(row.name)]
     return render(request, "tools/tools.html", _context(request, models))
 
 

@@ -1,0 +1,149 @@
+"""A model's settings as a real engine follows them, changed while it runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine import wire
+from engine.assembly import build_worker
+from engine.config import EngineConfig
+from engine.metrics import Vitals
+from engine.model.memory import DeviceMemory
+from engine.prefixes import Prefixes
+from tests.fakes import FakeClock, FakeTransport, make_delivery, make_work
+from tests.tiny_models import tiny_model_path
+
+MODEL = "tiny-qwen3"
+MOST_TURNS = 5000
+KIB = 1024
+
+
+class CountingMemory(DeviceMemory):
+    num_clears = 0
+
+    def clear_pool(self) -> None:
+        self.num_clears += 1
+        super().clear_pool()
+
+
+class Engine:
+    """One tiny model, driven turn by turn."""
+
+    def __init__(self, folder: Path) -> None:
+        config = EngineConfig(name="e", redis_url="", data_dir=folder, cache_memory_bytes=0)
+        self.memory = CountingMemory()
+        self.prefixes = Prefixes(config, ceiling_bytes=self.memory.ceiling_bytes)
+        self.transport = FakeTransport(FakeClock())
+        self.worker = build_worker(
+            config,
+            transport=self.transport,
+            memory=self.memory,
+            vitals=Vitals(engine_name="e", memory=self.memory),
+            prefixes=self.prefixes,
+        )
+        self.most_rows = 0
+        self.most_bytes = 0
+
+    def configure(self, **settings: object) -> None:
+        spec = wire.ModelSpec(name=MODEL, path=str(tiny_model_path(MODEL)), **settings)  # type: ignore[arg-type]
+        self.transport.send(wire.Configure(models=(spec,)))
+
+    def ask(self, *names: str, prompt_tokens: int = 3, max_tokens: int = 4) -> None:
+        for name in names:
+            prompt = range(10, 10 + prompt_tokens)
+            work = make_work(name, model=MODEL, prompt=prompt, max_tokens=max_tokens)
+            self.transport.send(make_delivery(work))
+
+    def finish(self, *names: str) -> None:
+        self.most_rows = self.most_bytes = 0
+        for _ in range(MOST_TURNS):
+            if all(name in self.transport.ends for name in names):
+                return
+            self.worker.turn()
+            for handle in self.worker._pool.handles:
+                self.most_rows = max(self.most_rows, len(handle.scheduler.rows))
+                self.most_bytes = max(self.most_bytes, handle.weight_bytes + handle.row_bytes)
+        raise AssertionError("the answers do not come to an end")
+
+    def pieces(self, name: str) -> list[int]:
+        """How many tokens of the prompt each slice took."""
+        events = self.transport.events[name]
+        done = [0, *(one.done_tokens for one in events if isinstance(one, wire.Prefilled))]
+        return [after - before for before, after in itertools.pairwise(done)]
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.worker._pool.weight_bytes
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made = Engine(tmp_path_factory.mktemp("engine"))
+    made.configure()
+    made.ask("warm")
+    made.finish("warm")
+    yield made
+    made.prefixes.close()
+
+
+def test_no_slice_is_longer_than_the_model_allows(engine: Engine) -> None:
+    for most in (64, 96):
+        engine.configure(most_slice_tokens=most, stall_ms=10_000)
+        engine.ask(f"slices {most}", prompt_tokens=301)
+        engine.finish(f"slices {most}")
+        assert max(engine.pieces(f"slices {most}")) == most
+
+
+@pytest.mark.parametrize("clears", [True, False])
+def test_buffers_are_given_back_after_every_slice_or_kept(engine: Engine, clears: bool) -> None:
+    name = f"clears {clears}"
+    engine.configure(most_slice_tokens=64, stall_ms=1, clears_buffers=clears)
+    engine.worker.turn()
+    before = engine.memory.num_clears
+    engine.ask(name, prompt_tokens=301, max_tokens=1)
+    engine.finish(name)
+    num_clears = engine.memory.num_clears - before
+    assert num_clears >= len(engine.pieces(name)) >= 5 if clears else num_clears <= 1
+
+
+def test_rows_wait_and_give_way_under_the_model_s_own_ceiling(engine: Engine) -> None:
+    names = [f"ceiling {number}" for number in range(6)]
+    ceiling = engine.weight_bytes + 9 * 1024 * KIB
+    engine.configure(memory_ceiling_bytes=ceiling)
+    engine.ask(*names, prompt_tokens=200, max_tokens=700)
+    engine.finish(*names)
+    assert 1 <= engine.most_rows < 6
+    assert engine.most_bytes <= ceiling
+    engine.configure()
+    again = [f"free {number}" for number in range(6)]
+    engine.ask(*again, prompt_tokens=200, max_tokens=50)
+    engine.finish(*again)
+    assert engine.most_rows == 6
+
+
+@pytest.mark.parametrize("settings", [{"memory_ceiling_bytes": 64 * KIB}, {"memory_share": 1e-6}])
+def test_the_room_that_intake_refuses_by_follows_the_ceiling(
+    engine: Engine, settings: dict[str, float]
+) -> None:
+    engine.configure(**settings)
+    engine.worker.turn()
+    (memory,) = engine.worker._pool.memories()
+    assert memory.room_bytes < 0
+    engine.configure()
+    engine.worker.turn()
+    (memory,) = engine.worker._pool.memories()
+    assert memory.room_bytes > 0
+
+
+def test_weights_above_the_model_s_ceiling_are_not_loaded(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    engine.configure(memory_ceiling_bytes=64 * KIB)
+    engine.ask("never")
+    engine.finish("never")
+    engine.prefixes.close()
+    end = engine.transport.ends["never"]
+    assert isinstance(end, wire.Failed) and end.code is wire.Code.DOES_NOT_FIT
