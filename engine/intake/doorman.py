@@ -141,11 +141,17 @@ class Doorman:
         admission = self._queue.admit(entry, work, spec)
         match admission.outcome:
             case "queue_full":
-                limit = spec.max_queue
-                raise refusal.queue_full(wire.Code.QUEUE_FULL, admission.num_waiting, limit)
+                code, limit = wire.Code.QUEUE_FULL, spec.max_queue
             case "tenant_queue_full":
-                limit = spec.max_queue_per_tenant
-                raise refusal.queue_full(wire.Code.TENANT_QUEUE_FULL, admission.num_waiting, limit)
+                code, limit = wire.Code.TENANT_QUEUE_FULL, spec.max_queue_per_tenant
+            case _:
+                return
+        raise refusal.queue_full(
+            code,
+            num_waiting=admission.num_waiting,
+            limit=limit,
+            room_seconds=admission.room_seconds,
+        )
 
     def _learn_models(self) -> bool:
         """Whether they have changed."""

@@ -113,13 +113,14 @@ def check_budget(budget_tokens: int, prompt_tokens: int) -> None:
         )
 
 
-def queue_full(code: wire.Code, num_waiting: int, limit: int) -> Refusal:
+def queue_full(code: wire.Code, *, num_waiting: int, limit: int, room_seconds: float) -> Refusal:
+    retry = {"retry_seconds": room_seconds} if room_seconds else {}
     whose = "Your" if code == wire.Code.TENANT_QUEUE_FULL else "The model's"
     return Refusal(
         wire.Refused(
             code=code,
             detail=f"{whose} queue is full: {num_waiting} requests wait already.",
             param="model",
-            numbers={"waiting": num_waiting, "limit": limit},
+            numbers={"waiting": num_waiting, "limit": limit, **retry},
         )
     )

@@ -184,6 +184,13 @@ local function note_pace(model, num_taken, now)
   redis.call('HSET', pace_key(model), 'last', is_busy and now or 0)
 end
 
+-- How long until coming again is worth it: a tenth of who waits before must be gone, one at least.
+-- Zero while no pace is known.
+local function room_ms(model, num_before, num_others)
+  local mean = tonumber(redis.call('HGET', pace_key(model), 'mean') or 0)
+  return math.floor(mean * math.max(1, num_before / 10) * (1 + num_others / num_before))
+end
+
 local function queued_event(model, position)
   local mean = redis.call('HGET', pace_key(model), 'mean')
   local event = { type = 'Queued', position = position }

@@ -1,4 +1,5 @@
--- intake -> fair queue. Returns {outcome, number waiting}; a full queue changes nothing.
+-- intake -> fair queue. Returns {outcome, number waiting, ms until there may be room}; a full queue
+-- changes nothing.
 local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant =
   unpack(ARGV)
 local state, model, tenant, class, weight =
@@ -11,15 +12,19 @@ end
 
 if state ~= 'intake' then
   finish_entry()
-  return { 'gone', 0 }
+  return { 'gone', 0, 0 }
 end
 local num_waiting = redis.call('ZCARD', waiting_key(model))
-if num_waiting >= tonumber(max_queue) then return { 'queue_full', num_waiting } end
+if num_waiting >= tonumber(max_queue) then
+  return { 'queue_full', num_waiting, room_ms(model, num_waiting, 0) }
+end
 local num_own = 0
 for _, one in ipairs(CLASSES) do
   num_own = num_own + redis.call('ZCARD', line_key(model, one, tenant))
 end
-if num_own >= tonumber(max_tenant) then return { 'tenant_queue_full', num_own } end
+if num_own >= tonumber(max_tenant) then
+  return { 'tenant_queue_full', num_own, room_ms(model, num_own, num_waiting - num_own) }
+end
 
 redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost / weight,
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
@@ -27,4 +32,4 @@ append_event(id, accepted)
 push(model, class, tenant, id)
 if num_waiting > 0 then tell_place(model, id, estimated_place(model, class, tenant, id)) end
 finish_entry()
-return { 'admitted', num_waiting }
+return { 'admitted', num_waiting, 0 }

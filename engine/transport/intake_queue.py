@@ -33,10 +33,14 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """`outcome` is admitted, gone (cancelled meanwhile), queue_full or tenant_queue_full."""
+    """`outcome` is admitted, gone (cancelled meanwhile), queue_full or tenant_queue_full.
+
+    `room_seconds`: when there may be room again; 0 while the queue's pace is not known.
+    """
 
     outcome: str
     num_waiting: int
+    room_seconds: float
 
 
 class IntakeQueue:
@@ -75,7 +79,7 @@ class IntakeQueue:
         self, entry: Entry, work: wire.Work | wire.VectorWork, spec: wire.ModelSpec
     ) -> Admission:
         prompt_tokens, max_tokens = _sizes(work)
-        outcome, num_waiting = self._scripts(
+        outcome, num_waiting, room_ms = self._scripts(
             "admit",
             entry.request_id,
             entry.entry_id,
@@ -87,7 +91,7 @@ class IntakeQueue:
             spec.max_queue,
             spec.max_queue_per_tenant,
         )
-        return Admission(outcome=outcome, num_waiting=num_waiting)
+        return Admission(outcome=outcome, num_waiting=num_waiting, room_seconds=room_ms / 1000)
 
     def conclude(self, entry: Entry, event: wire.Refused | wire.Counted) -> None:
         """End a request here: no engine hears of it."""

@@ -18,7 +18,10 @@ from engine.wire.parts import (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """`param` names the field at fault; `numbers` what was asked and what is allowed."""
+    """`param` names the field at fault; `numbers` what was asked and what is allowed.
+
+    `retry_seconds` among them: when there may be room again.
+    """
 
     code: Code
     detail: str

@@ -19,10 +19,11 @@ from rest_framework.response import Response
 from engine import wire
 from hosting.actions.limit_refusals import LimitRefusal
 from hosting.actions.refusals import Refusal
-from hosting.engine_client import EngineUnavailable
+from hosting.engine_client import EngineUnavailable, get_client
 from hosting.fields import first_error
 
 RETRY_SECONDS = 10  # after which an engine that died is back, as a rule
+MAX_RETRY_SECONDS = 60  # SDKs do not believe more
 _INVALID, _SERVER = "invalid_request_error", "server_error"
 
 logger = logging.getLogger(__name__)
@@ -115,27 +116,33 @@ _KINDS = {
 def of_event(event: wire.Refused | wire.Failed) -> ApiError:
     kind = _KINDS[event.code]
     message = event.detail
-    if kind.status == 429 and kind.retry_seconds:
-        message += f" Please try again in {kind.retry_seconds}.0s."  # Codex reads this
+    numbers = event.numbers if isinstance(event, wire.Refused) else {}
+    retry_seconds = kind.retry_seconds
+    if retry_seconds is not None and "retry_seconds" in numbers:
+        retry_seconds = min(math.ceil(numbers["retry_seconds"]), MAX_RETRY_SECONDS)
+    if kind.status == 429 and retry_seconds:
+        message += f" Please try again in {retry_seconds}.0s."  # Codex reads this
     return ApiError(
         kind.status,
         kind.code or event.code,
         message,
         type=kind.type,
         param=(event.param if isinstance(event, wire.Refused) else None) or kind.param,
-        numbers=event.numbers if isinstance(event, wire.Refused) else None,
-        retry_seconds=kind.retry_seconds,
+        numbers=numbers,
+        retry_seconds=retry_seconds,
         is_final=kind.is_final,
     )
 
 
 def engine_unavailable() -> ApiError:
+    """What has been away for a minute will not be back in ten seconds."""
+    away_seconds = get_client().seconds_without_engine
     return ApiError(
         503,
         "engine_unavailable",
         "No engine is running at the moment.",
         type=_SERVER,
-        retry_seconds=RETRY_SECONDS,
+        retry_seconds=min(max(RETRY_SECONDS, away_seconds), MAX_RETRY_SECONDS),
     )
 
 

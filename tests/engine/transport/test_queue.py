@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from engine import wire
 from engine.transport import IntakeQueue
 from tests.engine.transport.rig import Rig, emit, pull_ids
-from tests.makers import make_delta, make_finished, make_generate
+from tests.makers import make_delta, make_finished, make_generate, make_work
 
 
 def test_a_request_submitted_twice_is_queued_once(rig: Rig) -> None:
@@ -129,6 +131,23 @@ def test_a_full_queue_refuses_and_says_for_whom(rig: Rig) -> None:
     assert isinstance(refused, wire.Refused)
     assert refused.code == wire.Code.QUEUE_FULL
     assert rig.ended() == ["a2", "b1"]
+
+
+def test_who_finds_a_queue_full_hears_when_there_may_be_room(rig: Rig) -> None:
+    rig.queue("a0", "a1", "a2", tenant="user:a")
+    rig.queue("b0", tenant="user:b")
+    rig.redis.hset("hearth:pace:demo", mapping={"mean": 4000})
+    rooms = []
+    for request_id, caps in (("a3", {"max_queue_per_tenant": 3}), ("a4", {"max_queue": 4})):
+        rig.submit(request_id, tenant="user:a")
+        (entry,) = rig.intake.entries()
+        spec = wire.ModelSpec(name="demo", path="/", **caps)
+        admission = rig.intake.admit(entry, make_work(wire.decode(entry.message)), spec)
+        rooms.append((admission.outcome, admission.room_seconds))
+        rig.intake.conclude(entry, wire.Refused(code=wire.Code.QUEUE_FULL, detail="full"))
+    # One of one's own goes whenever those of others have had their turns too
+    share = pytest.approx(4 * 4 / 3, abs=0.01)
+    assert rooms == [("tenant_queue_full", share), ("queue_full", 4.0)]
 
 
 def test_who_must_wait_behind_others_is_told_the_place_at_once(rig: Rig) -> None:
