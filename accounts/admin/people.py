@@ -19,7 +19,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from accounts import audit
 from accounts.access import end_use_of_person
 from accounts.admin.audited import AuditedAdmin
-from accounts.admin.quotas import QuotaInline
+from accounts.admin.quotas import GroupQuotaInline, QuotaInline
 from accounts.audit import address_of
 from accounts.models import User
 
@@ -131,7 +131,7 @@ def _may_touch(request: HttpRequest, person: User | None) -> bool:
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
     audit_noun = "group"
-    inlines = [QuotaInline]
+    inlines = [GroupQuotaInline]
     list_display = ["name", "num_people"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:

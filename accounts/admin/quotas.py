@@ -14,23 +14,20 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from accounts.admin.audited import AuditedAdmin
 from accounts.models import Quota
 
-_SHARED = ("shared_tokens_per_day", "shared_tokens_per_month")
-_FIELDSETS: list[tuple[str | None, dict[str, Any]]] = [
-    (
-        None,
-        {
-            "fields": [
-                "allowed_models",
-                ("requests_per_minute", "tokens_per_minute"),
-                ("max_concurrent", "max_queued"),
-                ("tokens_per_day", "tokens_per_month", "time_zone"),
-                _SHARED,
-                ("max_context_tokens", "max_output_tokens", "cached_tokens_count"),
-                ("weight", "highest_class"),
-            ]
-        },
-    )
+_Rows = list[str | tuple[str, ...]]
+_ROWS: _Rows = [
+    "allowed_models",
+    ("requests_per_minute", "tokens_per_minute"),
+    ("max_concurrent", "max_queued"),
+    ("tokens_per_day", "tokens_per_month", "time_zone"),
+    ("max_context_tokens", "max_output_tokens", "cached_tokens_count"),
+    ("weight", "highest_class"),
 ]
+_SHARED: _Rows = [("shared_tokens_per_day", "shared_tokens_per_month")]
+
+
+def _fieldsets(rows: _Rows) -> list[tuple[str | None, dict[str, Any]]]:
+    return [(None, {"fields": rows})]
 
 
 class NamesField(forms.CharField):
@@ -64,9 +61,15 @@ class QuotaInline(StackedInline):
 
     model = Quota
     form = QuotaForm
-    fieldsets = _FIELDSETS
+    fieldsets = _fieldsets(_ROWS)
     extra = 0
     max_num = 1
+
+
+class GroupQuotaInline(QuotaInline):
+    """A group may also share a budget."""
+
+    fieldsets = _fieldsets([*_ROWS, *_SHARED])
 
 
 @admin.register(Quota)
@@ -75,7 +78,7 @@ class EverybodysQuotaAdmin(AuditedAdmin):
 
     audit_noun = "quota"
     form = QuotaForm
-    fieldsets = _FIELDSETS
+    fieldsets = _fieldsets(_ROWS)
     list_display = ["owner", "max_concurrent", "requests_per_minute", "tokens_per_day"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Quota]:
