@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from engine import wire
 from engine.guard import MemoryGuard
 from engine.model.memory import MemoryReadings
+from engine.sizing.estimate import Estimate
 
 
 def memory_status(
@@ -35,4 +38,32 @@ def memory_status(
         num_failed=guard.counts["failure"],
         marks=tuple(guard.marks),
         models=models,
+    )
+
+
+def model_memory(
+    name: str,
+    estimate: Estimate | None,
+    *,
+    weight_bytes: int,
+    room_bytes: int,
+    is_loaded: bool,
+    is_pinned: bool,
+) -> wire.ModelMemory:
+    """`estimate` None: the model keeps no rows."""
+    memory = wire.ModelMemory(
+        name=name,
+        weight_bytes=weight_bytes,
+        room_bytes=room_bytes,
+        is_loaded=is_loaded,
+        is_pinned=is_pinned,
+    )
+    if estimate is None:
+        return memory
+    return dataclasses.replace(
+        memory,
+        needs=estimate.needs(),
+        compute_bytes=estimate.numbers.compute_bytes,
+        may_fuse=estimate.numbers.may_fuse,
+        correction=estimate.correction,
     )

@@ -17,7 +17,9 @@ from engine import wire
 from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery
 from engine.guard import MemoryGuard, Verdict
 from engine.handle import Events, ModelHandle
+from engine.memory_report import model_memory
 from engine.shelf import Handle, LoadFailed, Shelf
+from engine.sizing.estimate import Estimate
 from engine.vector_handle import VectorHandle
 
 _RETRY_SECONDS = 10.0
@@ -43,10 +45,10 @@ class _Failure:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Size:
-    """Of a model that need not be loaded. `needs` is None for what keeps no rows."""
+    """Of a model that need not be loaded. `estimate` is None for what keeps no rows."""
 
     weight_bytes: int
-    needs: wire.RowNeeds | None
+    estimate: Estimate | None
 
 
 class ModelPool:
@@ -154,10 +156,9 @@ class ModelPool:
         self._sizes = {}
         for name, spec in self._specs.items():
             try:
-                estimate = self._shelf.estimate(spec)
                 self._sizes[name] = _Size(
                     weight_bytes=self._shelf.weight_bytes(spec),
-                    needs=estimate.needs() if estimate is not None else None,
+                    estimate=self._shelf.estimate(spec),
                 )
             except LoadFailed as error:
                 self._note_failure(name, wire.Code.MODEL_LOAD_FAILED, str(error))
@@ -170,8 +171,9 @@ class ModelPool:
             num_bytes for name, num_bytes in weights.items() if self._is_pinned(name)
         )
         return tuple(
-            wire.ModelMemory(
-                name=name,
+            model_memory(
+                name,
+                size.estimate,
                 weight_bytes=weights[name],
                 room_bytes=min(
                     self._guard.limit_bytes
@@ -179,7 +181,6 @@ class ModelPool:
                     - (0 if self._is_pinned(name) else weights[name]),
                     self._ceiling_bytes(name) - weights[name],
                 ),
-                needs=size.needs,
                 is_loaded=name in self._handles,
                 is_pinned=self._is_pinned(name),
             )

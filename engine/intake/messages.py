@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.intake.refusal import invalid
+from engine.wire import is_template_option
 
 ROLES = {
     "system": "system",
@@ -21,7 +22,6 @@ ROLES = {
 }
 MAX_MESSAGES = 10_000
 MAX_TOOLS = 512
-RESERVED_OPTIONS = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
 
 Message = dict[str, Any]
 
@@ -103,7 +103,7 @@ def clean_template_options(options: object) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise invalid("chat_template_kwargs", "chat_template_kwargs must be an object.")
     for name in options:
-        if name in RESERVED_OPTIONS or not name.isidentifier() or name.startswith("_"):
+        if not is_template_option(name):
             raise invalid("chat_template_kwargs", f"'{name[:40]}' is no template option.")
     if "enable_thinking" in options:
         return {"thinking": options["enable_thinking"], **options}

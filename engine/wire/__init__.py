@@ -38,6 +38,7 @@ from engine.wire.commands import (
     Unpublish,
     VectorWork,
     Work,
+    is_template_option,
 )
 from engine.wire.events import (
     TERMINAL_EVENTS,
@@ -162,6 +163,7 @@ __all__ = [
     "encode",
     "entry_id",
     "entry_seq",
+    "is_template_option",
     "script_text",
     "to_plain",
 ]

@@ -7,6 +7,15 @@ from typing import Any
 
 from engine.wire.parts import CacheTier, Grammar, ModelSpec, Priority, Sampling, ToolChoice
 
+# What templates get from us, or never: no template option may be called so
+RESERVED_TEMPLATE_OPTIONS = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
+
+
+def is_template_option(name: str) -> bool:
+    """Whether a template option may have this name."""
+    is_name = name.isidentifier() and not name.startswith("_")
+    return is_name and name not in RESERVED_TEMPLATE_OPTIONS
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Generate:

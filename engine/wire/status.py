@@ -123,6 +123,8 @@ class ModelMemory:
 
     `room_bytes`: the limit less its weights and those of other pinned models; what the row of a
     request must fit into, alone, to be ever served. `needs` is None where nothing is known.
+    How it is computed there: in `compute_bytes` an element, with fused attention or without, and
+    measured peaks were `correction` times what was expected.
     """
 
     name: str
@@ -131,6 +133,9 @@ class ModelMemory:
     needs: RowNeeds | None = None
     is_loaded: bool = False
     is_pinned: bool = False
+    compute_bytes: int = 2
+    may_fuse: bool = True
+    correction: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

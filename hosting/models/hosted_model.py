@@ -9,6 +9,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.db.models import Q
 
+from engine import wire
 from hosting.models.pace import PRESETS, Pace, PaceNumbers
 
 GIB = 1024**3
@@ -18,6 +19,9 @@ NAME_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._:/-]*\Z"
 def check_template_options(options: object) -> None:
     if not isinstance(options, dict):
         raise ValidationError('This must be an object like {"enable_thinking": false}.')
+    for name in options:
+        if not wire.is_template_option(name):
+            raise ValidationError(f"{name[:40]!r} is no template option.")
 
 
 class HostedModelQuerySet(models.QuerySet["HostedModel"]):
