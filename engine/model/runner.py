@@ -1,7 +1,9 @@
 """Runs steps on the device: prefill slices, joins, leaves, one batch call, one draw for all rows.
 
 The device works one step ahead of the host: run() submits a step and returns the outcome of the
-one before. It does not know requests, text or policy. Owner: the model thread.
+one before. A CPU computes a step while it is submitted; there a slice or a first token that nothing
+came before is told at once, not a step later. It does not know requests, text or policy.
+Owner: the model thread.
 """
 
 from __future__ import annotations
@@ -49,8 +51,12 @@ class Runner:
         model: Any,
         *,
         decode_token: Callable[[int], str],
+        runs_ahead: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
+        """`runs_ahead`: None means where the device computes beside the host."""
+        on_cpu = mx.default_device() == mx.Device(mx.cpu)
+        self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
         self._model = model
         self._decode_token = decode_token
         self._clock = clock
@@ -103,9 +109,15 @@ class Runner:
 
     def run(self, step: Step) -> Outcome | None:
         """Submit `step` and wait for the one before; None if nothing was being computed."""
+        outcome = self._submit(step)
+        if self._runs_ahead or outcome is not None or not (step.slices or step.joins):
+            return outcome
+        submitted, self._submitted = self._submitted, None
+        return self._collect(submitted) if submitted is not None else None
+
+    def _submit(self, step: Step) -> Outcome | None:
         before, self._submitted = self._submitted, None
-        # Some devices (MLX on CPU) compute while a slice is submitted. Its time teaches the cost
-        # model, so the step before it ends first.
+        # A slice's time teaches the cost model, so the step before it ends first.
         outcome = self._collect(before) if before is not None and step.slices else None
         self._leave(step.leaves)
         if step.slices:

@@ -95,17 +95,23 @@ def _leaves(row: Sequence[Any], *kinds: type) -> Iterator[Any]:
 
 
 def _restore_slices(leaves: list[KVCache], slices: Sequence[tuple[list[mx.array], int]]) -> None:
+    """One copy for each layer, with room for what comes next: growing would copy it all again."""
     if not slices:
         return
     total = sum(num_tokens for _, num_tokens in slices)
+    room = KVCache.step - total % KVCache.step
     for index, leaf in enumerate(leaves):
         keys, values = (
-            mx.concatenate(
-                [content[at][..., :num_tokens, :] for content, num_tokens in slices], axis=2
-            )
+            _joined([content[at][..., :num_tokens, :] for content, num_tokens in slices], room)
             for at in (2 * index, 2 * index + 1)
         )
         leaf.state = (keys, values, total)
+
+
+def _joined(pieces: list[mx.array], room: int) -> mx.array:
+    *before, _, width = pieces[0].shape
+    spare = mx.zeros((*before, room, width), pieces[0].dtype)
+    return mx.concatenate([*pieces, spare], axis=2)
 
 
 def _dismantle(leaf: Any) -> list[mx.array]:

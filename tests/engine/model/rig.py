@@ -33,13 +33,14 @@ def make_handle(
     *,
     max_rows: int = 8,
     wrap: Callable[[StepRunner], StepRunner] = lambda runner: runner,
+    runs_ahead: bool | None = None,
     **changes: Any,
 ) -> ModelHandle:
     model = loaded(name)
     voice = ModelVoice(model.tokenizer)
     return ModelHandle(
         wire.ModelSpec(name=name, path="", max_rows=max_rows, **changes),
-        runner=wrap(Runner(model.model, decode_token=voice.decode_token)),
+        runner=wrap(Runner(model.model, decode_token=voice.decode_token, runs_ahead=runs_ahead)),
         voice=voice,
         ledger=TimeLedger(),
         vitals=Vitals(engine_name="e", memory=FakeMemory()),

@@ -128,3 +128,16 @@ def test_logits_after_a_restored_prefix_are_those_of_a_fresh_run(kind: str, case
     fresh = model(mx.array([asked]), cache=new_caches(model))[:, -1]
     difference = mx.abs(restored - fresh).max().item()
     assert difference <= TOLERANCE * mx.abs(fresh).max().item()  # type: ignore[operator]
+
+
+def test_a_restored_row_has_room_for_its_next_token() -> None:
+    """Growing would copy all of it once more."""
+    model, cache = model_of("tiny-qwen3"), _cache_after("tiny-qwen3", tuple(ONE))
+    needs = snapshots.needs_of(new_caches(model))
+    assert needs is not None
+    plan = cache.plan(query_of([*ONE, 7], needs))
+    row = new_caches(model)
+    snapshots.restore(row, *cache.payloads(plan))
+    sizes = [layer.nbytes for layer in row]
+    model(mx.array([[7]]), cache=row)
+    assert [layer.nbytes for layer in row] == sizes
