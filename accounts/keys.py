@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -134,6 +135,12 @@ def check_api_key(secret: str) -> ApiKey:
     if secret_key != settings.SECRET_KEY:
         _hash_again(key, secret)
     return key
+
+
+def keys_managed_by(user: User) -> QuerySet[ApiKey]:
+    """A person's own; for an administrator also those of service accounts."""
+    own = Q(user=user)
+    return ApiKey.objects.filter(own | Q(user__is_service=True) if user.is_superuser else own)
 
 
 def revoke_api_key(key: ApiKey, *, by: User | None = None, address: str = "") -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -19,7 +18,13 @@ from django.views.decorators.http import require_http_methods
 
 from accounts.audit import address_of
 from accounts.forms import NewKeyForm, RotationForm
-from accounts.keys import NotRotatable, create_api_key, revoke_api_key, rotate_api_key
+from accounts.keys import (
+    NotRotatable,
+    create_api_key,
+    keys_managed_by,
+    revoke_api_key,
+    rotate_api_key,
+)
 from accounts.models import ApiKey, User
 
 
@@ -45,7 +50,7 @@ def service_keys(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def revoke_key(request: HttpRequest, key_id: int) -> HttpResponse:
     """GET asks, POST does. Somebody else's key is not there."""
-    key = get_object_or_404(_keys_managed_by(request.user), pk=key_id)
+    key = get_object_or_404(keys_managed_by(request.user), pk=key_id)
     if request.method == "GET":
         return render(request, "accounts/key_revoke.html", {"key": key, "back": _list_of(key)})
     revoke_api_key(key, by=request.user, address=address_of(request))
@@ -58,7 +63,7 @@ def revoke_key(request: HttpRequest, key_id: int) -> HttpResponse:
 @never_cache
 def rotate_key(request: HttpRequest, key_id: int) -> HttpResponse:
     """GET asks how long the old secret shall work on, POST shows the new one."""
-    key = get_object_or_404(_keys_managed_by(request.user), pk=key_id)
+    key = get_object_or_404(keys_managed_by(request.user), pk=key_id)
     form = RotationForm(request.POST or None)
     if request.method == "GET" or not form.is_valid():
         context = {"key": key, "form": form, "back": _list_of(key)}
@@ -104,11 +109,6 @@ def _show_secret(request: HttpRequest, key: ApiKey, secret: str) -> HttpResponse
         "back": _list_of(key),
     }
     return render(request, "accounts/key_created.html", context, status=201)
-
-
-def _keys_managed_by(user: User) -> QuerySet[ApiKey]:
-    own = Q(user=user)
-    return ApiKey.objects.filter(own | Q(user__is_service=True) if user.is_superuser else own)
 
 
 def _list_of(key: ApiKey) -> str:

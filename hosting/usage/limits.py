@@ -1,4 +1,4 @@
-"""A person's limits as lines to show: what holds, who set it, what is left, when there is more."""
+"""Limits as lines to show: what holds, who set it, what is left, when there is more."""
 
 from __future__ import annotations
 
@@ -8,46 +8,85 @@ import datetime
 from django.utils import timezone
 
 from accounts.limits import Limits, allowance_of
-from accounts.models import User
+from accounts.models import ApiKey, User
 from hosting.actions.meters import Meter, meters_of
 
 _METERED = {
     "max_concurrent": "Requests at once",
+    "max_queued": "Requests waiting",
     "requests_per_minute": "Requests a minute",
     "tokens_per_minute": "Tokens a minute",
     "tokens_per_day": "Tokens a day",
     "tokens_per_month": "Tokens a month",
 }
+_CAPS = {
+    "allowed_models": "Models",
+    "max_context_tokens": "Prompt and answer together",
+    "max_output_tokens": "Longest answer",
+    "weight": "Share of the engine",
+    "highest_class": "Highest priority",
+    "cached_weight": "Cached tokens count",
+}
 _CACHED = {1.0: "in full", 0.5: "half", 0.0: "not at all"}
+_MORE = {
+    "max_concurrent": "as soon as one ends",
+    "max_queued": "as soon as one begins",
+    "requests_per_minute": "a minute after each",
+    "tokens_per_minute": "a minute after their answer",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LimitLine:
-    """`left_percent` is there for what is used up; `resets` for what comes back by the clock."""
+    """`left_percent` is there for what is used up, and `more` says when there is more of it."""
 
     label: str
     value: str
     source: str
     left: int | None = None
     left_percent: float | None = None
-    resets: str = ""
+    more: str = ""
 
 
-def limit_lines(user: User) -> list[LimitLine]:
-    allowance = allowance_of(user)
-    meters = meters_of(user, None, allowance, timezone.now())
-    return [*map(_metered, meters), *_caps(allowance.effective)]
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsShown:
+    metered: list[LimitLine]
+    caps: list[LimitLine]  # on each request by itself
+    unlimited: list[str]
+
+
+def limits_shown(user: User, api_key: ApiKey | None = None) -> LimitsShown:
+    """What holds for a person; with a key, for what that key asks."""
+    allowance = allowance_of(user, api_key)
+    meters = meters_of(user, api_key, allowance, timezone.now())
+    set_names = {meter.name for meter in meters} | allowance.effective.sources.keys()
+    return LimitsShown(
+        metered=[_metered(meter) for meter in meters],
+        caps=_caps(allowance.effective),
+        unlimited=[
+            label
+            for name, label in (_METERED | _CAPS).items()
+            if name not in set_names and getattr(allowance.effective, name) is None
+        ],
+    )
 
 
 def _metered(meter: Meter) -> LimitLine:
     return LimitLine(
-        label=_METERED[meter.name],
+        label=_label(meter),
         value=f"{meter.limit:,}",
         source=meter.source,
         left=meter.left,
         left_percent=100 * meter.left / meter.limit if meter.limit else 0,
-        resets=_moment(meter.resets_at) if meter.is_budget else "",
+        more=f"on {_moment(meter.resets_at)}" if meter.is_budget else _MORE[meter.name],
     )
+
+
+def _label(meter: Meter) -> str:
+    label = _METERED[meter.name]
+    if meter.shared is not None:
+        return f"{label}, of the group {meter.shared.group_name} together"
+    return f"{label}, by this key alone" if meter.source == "key" else label
 
 
 def _moment(at: datetime.datetime) -> str:
@@ -56,17 +95,16 @@ def _moment(at: datetime.datetime) -> str:
 
 
 def _caps(limits: Limits) -> list[LimitLine]:
-    """What limits each request by itself."""
     said = {
-        "allowed_models": ("Models", ", ".join(sorted(limits.allowed_models or ()))),
-        "max_context_tokens": ("Prompt and answer together", f"{limits.max_context_tokens} tokens"),
-        "max_output_tokens": ("Longest answer", f"{limits.max_output_tokens} tokens"),
-        "weight": ("Share of the engine", f"{limits.weight:g} times the usual"),
-        "highest_class": ("Highest priority", str(limits.highest_class)),
-        "cached_weight": ("Cached tokens count", _CACHED[limits.cached_weight]),
+        "allowed_models": ", ".join(sorted(limits.allowed_models or ())) or "none",
+        "max_context_tokens": f"{limits.max_context_tokens or 0:,} tokens",
+        "max_output_tokens": f"{limits.max_output_tokens or 0:,} tokens",
+        "weight": f"{limits.weight:g} times the usual",
+        "highest_class": str(limits.highest_class),
+        "cached_weight": _CACHED[limits.cached_weight],
     }
     return [
-        LimitLine(label=label, value=value, source=limits.sources[name])
-        for name, (label, value) in said.items()
+        LimitLine(label=_CAPS[name], value=value, source=limits.sources[name])
+        for name, value in said.items()
         if name in limits.sources
     ]

@@ -19,7 +19,6 @@ from accounts.figures import Sums, by, total
 from accounts.invitations import groups_managed_by, may_invite, people_seen_by
 from accounts.models import ApiKey, User
 from hosting.usage.choices import WINDOWS, Asked, ask_own, ask_team
-from hosting.usage.limits import limit_lines
 from hosting.usage.plots import Split, history
 
 _CSV_COLUMNS = (
@@ -39,7 +38,6 @@ def my_usage(request: HttpRequest) -> HttpResponse:
     context = _context(request, asked, split) | {
         "tables": [("Models", models), ("Keys", _named_keys(by(asked.choice, "api_key_id")))],
         "keys": ApiKey.objects.filter(user=request.user),
-        "limits": limit_lines(request.user),
     }
     return render(request, "usage/mine.html", context)
 

@@ -1,17 +1,15 @@
-"""My usage and my limits, and the team's, for who may see it."""
+"""My usage, and the team's, for who may see it."""
 
 from __future__ import annotations
 
 import uuid
-import zoneinfo
 
 import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
-from django.utils import timezone
 
 from accounts.keys import create_api_key
-from accounts.models import AuditRecord, Quota, Spending, UsageRecord, User
+from accounts.models import AuditRecord, UsageRecord, User
 from accounts.rollups import roll_up_what_is_new
 
 
@@ -46,21 +44,6 @@ def test_my_page_tells_my_use_and_nobody_elses(page: Client, used: None) -> None
 def test_every_window_opens(page: Client, used: None, window: str) -> None:
     response = page.get("/usage/", {"window": window, "model": "demo", "key": "x"})
     assert response.context["total"].requests == 1
-
-
-def test_my_limits_say_what_is_left_and_who_set_them(page: Client, person: User) -> None:
-    group = Group.objects.create(name="research")
-    person.groups.add(group)
-    Quota.objects.create(
-        group=group, tokens_per_day=1000, allowed_models=["demo"], time_zone="Asia/Tokyo"
-    )
-    today = timezone.now().astimezone(zoneinfo.ZoneInfo("Asia/Tokyo")).date()
-    Spending.objects.create(subject=f"user:{person.pk}", day=today, tokens=400)
-    lines = {line.label: line for line in page.get("/usage/").context["limits"]}
-    assert (lines["Tokens a day"].left, lines["Tokens a day"].source) == (600, "group research")
-    assert lines["Tokens a day"].resets.endswith(", 00:00 (Asia/Tokyo)")
-    assert lines["Models"].value == "demo"
-    assert (lines["Requests at once"].left, lines["Requests at once"].source) == (8, "default")
 
 
 def test_members_do_not_see_the_teams_usage(page: Client) -> None:
