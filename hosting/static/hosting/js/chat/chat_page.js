@@ -109,6 +109,7 @@ export class ChatPage {
     if (this.#conversation) {
       this.#rememberPlace();
       this.#conversation.leave();
+      this.composer.stopWaiting();
     }
     const conversation = new OpenConversation(id, {
       socket: this.socket,
@@ -130,6 +131,7 @@ export class ChatPage {
       await conversation.fetch();
     } catch (error) {
       if (conversation !== this.#conversation) return;
+      this.composer.stopWaiting();
       if (error.status === 404) this.#go(null);
       toast(error.status === 404 ? "This conversation no longer exists." : error.message);
       return;
@@ -158,6 +160,13 @@ export class ChatPage {
     document.title = title ? `${title} · Hearth` : "Hearth";
     this.composer.showRunning(isBusy);
     this.list.select(id);
+    this.#showReady();
+  }
+
+  /** Not before it is known where the thread ends and which models there are. */
+  #showReady() {
+    const { id, details } = this.#conversation;
+    this.composer.showReady((id === null || details !== null) && Boolean(this.picker?.wasAsked));
   }
 
   /** @param {string} content @param {string | null} parent */
@@ -247,6 +256,7 @@ export class ChatPage {
   /** @param {import("./api.js").Model | null} model @param {boolean} isByPerson */
   #onModel(model, isByPerson) {
     this.settings.showModel(model);
+    this.#showReady();
     if (isByPerson && model) this.#saveDetails({ model: model.name });
     if (isByPerson) this.composer.focus();
   }

@@ -1,4 +1,8 @@
-/** Where the person writes: field, send and stop. Knows not where the text goes. */
+/**
+ * Where the person writes: field, send and stop. Knows not where the text goes.
+ *
+ * What is sent before the page is ready stays in the field, locked, until it is.
+ */
 
 import { byId, icon } from "./dom.js";
 import { autosize, isSendKey } from "./textarea.js";
@@ -7,6 +11,8 @@ const DRAFT = "hearth-draft";
 
 export class Composer {
   #isRunning = false;
+  #isReady = false;
+  #isWaiting = false;
 
   /** @param {{onSend: (text: string) => void, onStop: () => void, onEditLast: () => void}} handlers */
   constructor(handlers) {
@@ -15,13 +21,16 @@ export class Composer {
     this.button = byId("send-button");
     this.notice = byId("composer-notice");
     this.fit = autosize(this.field);
-    byId("composer").addEventListener("submit", (event) => {
+    this.form = byId("composer");
+    this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#act();
     });
     this.field.addEventListener("keydown", (event) => this.#onKey(event));
     this.field.addEventListener("input", () => this.#onInput());
-    this.text = sessionStorage.getItem(DRAFT) ?? "";
+    this.text = this.text || (sessionStorage.getItem(DRAFT) ?? "");
+    this.#wait(this.form.dataset.early === "sent");
+    delete this.form.dataset.early;
   }
 
   get text() {
@@ -49,6 +58,19 @@ export class Composer {
     this.#showPossible();
   }
 
+  /** @param {boolean} isReady what was sent meanwhile goes out */
+  showReady(isReady) {
+    this.#isReady = isReady;
+    if (!isReady || !this.#isWaiting) return;
+    this.#wait(false);
+    this.#act();
+  }
+
+  /** The text can be changed again, and is not sent by itself. */
+  stopWaiting() {
+    this.#wait(false);
+  }
+
   /** @param {string} sentence empty: nothing to say */
   showNotice(sentence) {
     this.notice.textContent = sentence;
@@ -61,7 +83,15 @@ export class Composer {
   }
 
   #showPossible() {
-    this.button.disabled = !this.#isRunning && !this.text.trim();
+    this.button.disabled = this.#isWaiting || (!this.#isRunning && !this.text.trim());
+  }
+
+  /** @param {boolean} isWaiting */
+  #wait(isWaiting) {
+    this.#isWaiting = isWaiting;
+    this.field.readOnly = isWaiting;
+    this.form.classList.toggle("is-waiting", isWaiting);
+    this.#showPossible();
   }
 
   /** @param {KeyboardEvent} event */
@@ -79,6 +109,7 @@ export class Composer {
     if (this.#isRunning) return this.handlers.onStop();
     const text = this.text.trim();
     if (!text) return undefined;
+    if (!this.#isReady) return this.#wait(true);
     this.showNotice("");
     this.text = "";
     return this.handlers.onSend(text);

@@ -22,6 +22,8 @@ const STATES = {
 export class ModelPicker {
   /** @type {Model[]} */
   models = [];
+  /** Whether the server was asked: before, nobody knows whether the chosen model is there. */
+  wasAsked = false;
   #chosen = localStorage.getItem(STORED);
 
   /** @param {{onChange: (model: Model | null, isByPerson: boolean) => void}} handlers */
@@ -65,10 +67,11 @@ export class ModelPicker {
   async refresh() {
     try {
       this.models = (await api.models()).models;
+      this.#render();
     } catch {
-      return; // the next poll asks again; the page says elsewhere that the service is away
+      // the next poll asks again; the page says elsewhere that the service is away
     }
-    this.#render();
+    this.wasAsked = true;
     this.handlers.onChange(this.current, false);
   }
 
