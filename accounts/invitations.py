@@ -73,8 +73,7 @@ def withdraw(invitation: Invitation, *, by: User, address: str = "") -> None:
 
 def check_invitation(token: str) -> Invitation:
     """Raises InvitationRefused. Who invited must still be able to."""
-    valid = Invitation.objects.open(timezone.now()).filter(invited_by__is_active=True)
-    found = valid.select_related("group", "invited_by").filter(token_hash=_hash(token)).first()
+    found = _valid().filter(token_hash=_hash(token)).first()
     if found is None:
         raise InvitationRefused
     return found
@@ -84,19 +83,34 @@ def accept(token: str, *, email: str, name: str, password: str, address: str = "
     """The new person, in their group and role. Of two at once one is refused."""
     with transaction.atomic():
         invitation = check_invitation(token)
-        unused = Invitation.objects.filter(pk=invitation.pk, used_at=None)
-        if not unused.update(used_at=timezone.now()):
-            raise InvitationRefused
-        is_administrator = invitation.role == Invitation.Role.ADMINISTRATOR
-        user = User.objects.create_user(
-            email, password, name=name, is_staff=is_administrator, is_superuser=is_administrator
-        )
-        if invitation.group is not None:
-            user.groups.add(invitation.group)
-            if invitation.role == Invitation.Role.MANAGER:
-                user.manages.add(invitation.group)
-        told = {"role": invitation.role, "invited_by": invitation.invited_by.email}
-        audit.record("invitation.accept", actor=user, address=address, target=user, after=told)
+        return _spend(invitation, email=email, name=name, password=password, address=address)
+
+
+def accept_by_email(email: str, *, name: str, address: str = "") -> User | None:
+    """The same for somebody who has proved to own the e-mail that was invited, if one was."""
+    with transaction.atomic():
+        found = _valid().filter(email=email.lower()).first()
+        if found is None:
+            return None
+        return _spend(found, email=email, name=name, password=None, address=address)
+
+
+def _spend(
+    invitation: Invitation, *, email: str, name: str, password: str | None, address: str
+) -> User:
+    unused = Invitation.objects.filter(pk=invitation.pk, used_at=None)
+    if not unused.update(used_at=timezone.now()):
+        raise InvitationRefused
+    is_administrator = invitation.role == Invitation.Role.ADMINISTRATOR
+    user = User.objects.create_user(
+        email, password, name=name, is_staff=is_administrator, is_superuser=is_administrator
+    )
+    if invitation.group is not None:
+        user.groups.add(invitation.group)
+        if invitation.role == Invitation.Role.MANAGER:
+            user.manages.add(invitation.group)
+    told = {"role": invitation.role, "invited_by": invitation.invited_by.email}
+    audit.record("invitation.accept", actor=user, address=address, target=user, after=told)
     return user
 
 
@@ -107,6 +121,11 @@ def create_service_account(name: str, *, by: User, address: str = "") -> User:
         user = User.objects.create_user(email, None, name=name, is_service=True)
         audit.record("service.create", actor=by, address=address, target=name)
     return user
+
+
+def _valid() -> QuerySet[Invitation]:
+    valid = Invitation.objects.open(timezone.now()).filter(invited_by__is_active=True)
+    return valid.select_related("group", "invited_by")
 
 
 def _check_may_invite(by: User, role: str, group: Group | None) -> None:

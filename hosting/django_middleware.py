@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
+from django.core.exceptions import MiddlewareNotUsed
 from django.http import HttpRequest, HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.common import CommonMiddleware
 from django.middleware.csrf import CsrfViewMiddleware
 from django.middleware.security import SecurityMiddleware
+from django.shortcuts import redirect
+from django.utils.deprecation import MiddlewareMixin
+
+from accounts.second_factors import must_add_one
 
 API_PREFIX = "/v1/"
 
@@ -80,3 +86,19 @@ class Session(_PagesOnly, SessionMiddleware):
 
 class Messages(_PagesOnly, MessageMiddleware):
     pass
+
+
+class SecondFactor(_PagesOnly, MiddlewareMixin):
+    """Where the settings require it, who has none can do nothing but add one."""
+
+    OPEN = ("/accounts/security/", "/accounts/confirm/", "/accounts/sign-out/")
+
+    def __init__(self, get_response: Any) -> None:
+        if settings.REQUIRE_MFA == "nobody":
+            raise MiddlewareNotUsed
+        super().__init__(get_response)
+
+    def process_request(self, request: HttpRequest) -> HttpResponseBase | None:
+        if request.path_info.startswith(self.OPEN) or not must_add_one(request.user):
+            return None
+        return redirect("security")

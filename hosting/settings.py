@@ -13,6 +13,7 @@ HEARTH_MAX_CONCURRENT    8                   requests of one person at once, whe
 DATABASE_URL             data/db.sqlite3     postgres://user:password@host/name
 REDIS_URL                private socket      any Redis 6.2 or newer
 
+hosting/sign_in_settings.py has those for second factors and for OpenID Connect.
 `manage.py check --deploy` is clean with HEARTH_HTTPS=1 and HEARTH_ALLOWED_HOSTS=<the public name>.
 """
 
@@ -29,6 +30,7 @@ from celery.schedules import crontab
 from engine import wire
 from hosting import secret_key
 from hosting.admin_theme import UNFOLD as UNFOLD
+from hosting.sign_in_settings import *  # noqa: F403
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -106,6 +108,11 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "accounts",
     "hosting",
 ]
@@ -121,6 +128,8 @@ MIDDLEWARE = [
     "hosting.django_middleware.Csrf",
     "hosting.django_middleware.Authentication",
     "hosting.django_middleware.Messages",
+    "allauth.account.middleware.AccountMiddleware",
+    "hosting.django_middleware.SecondFactor",
     "hosting.django_middleware.FrameOptions",
 ]
 # They ask for Django's own classes by name, where subclasses of these serve

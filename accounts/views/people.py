@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth import login
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -29,6 +28,7 @@ from accounts.invitations import (
 )
 from accounts.models import Invitation, User
 from accounts.people_forms import AcceptForm, InvitationForm, ServiceAccountForm
+from accounts.second_factors import enter
 
 
 @login_required
@@ -92,8 +92,7 @@ def accept_invitation(request: HttpRequest, token: str) -> HttpResponse:
         form = AcceptForm(request.POST or None, initial={"email": invitation.email})
         if request.method == "POST" and form.is_valid():
             user = accept(token, **form.answers, address=address_of(request))
-            login(request, user)
-            return redirect("/")
+            return enter(request, user, by="invitation")
     except InvitationRefused:
         return render(request, "accounts/invitation_refused.html", status=404)
     return render(request, "accounts/accept.html", {"form": form, "invitation": invitation})

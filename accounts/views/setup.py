@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from django.contrib.auth import login
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -15,6 +14,7 @@ from accounts.first_admin import (
     has_administrator,
 )
 from accounts.forms import NewPersonForm
+from accounts.second_factors import enter
 
 
 @require_http_methods(["GET", "POST"])
@@ -39,5 +39,4 @@ def _open_installation(request: HttpRequest, token: str, form: NewPersonForm) ->
         name=form.cleaned_data["name"],
         password=form.cleaned_data["password1"],
     )
-    login(request, user)
-    return redirect("/")
+    return enter(request, user, by="set-up link")

@@ -1,23 +1,29 @@
-"""Sign in, sign out, change the password: Django's views, our forms, the throttle's status."""
+"""Sign in, sign out, change the password: Django's views, our forms, the throttle's status.
+
+A right password leads to the second factor of who has one (accounts/second_factors.py).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import views
 from django.http import HttpResponse
 from django.urls import reverse_lazy
 from django.utils.translation import gettext as _
 
+from accounts import oidc
 from accounts.audit import record_of
 from accounts.first_admin import has_administrator
 from accounts.forms import PasswordForm, SignInForm
 from accounts.models import User
+from accounts.second_factors import enter
 
 
 class SignInView(views.LoginView):
-    """`next` is followed on this host only; the session id changes with the sign-in."""
+    """`next` is followed on this host only; the session id changes with each step."""
 
     form_class = SignInForm
     template_name = "accounts/sign_in.html"
@@ -29,9 +35,8 @@ class SignInView(views.LoginView):
         return "" if url.partition("?")[0] == self.request.path else url
 
     def form_valid(self, form: SignInForm) -> HttpResponse:
-        response = super().form_valid(form)
-        record_of(self.request, "sign-in", target=form.get_user())
-        return response
+        url = self.get_success_url()
+        return enter(self.request, form.get_user(), by="password", next_url=url)
 
     def form_invalid(self, form: SignInForm) -> HttpResponse:
         """What was typed is told only if it is an account: people type passwords there."""
@@ -41,7 +46,11 @@ class SignInView(views.LoginView):
         return self.render_to_response(self.get_context_data(form=form), status=status)
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        return super().get_context_data(**kwargs, has_administrator=has_administrator())
+        context = {
+            "has_administrator": has_administrator(),
+            "provider": settings.OIDC_NAME if oidc.is_configured() else "",
+        }
+        return super().get_context_data(**kwargs) | context
 
 
 class PasswordView(views.PasswordChangeView):
