@@ -23,11 +23,12 @@ class HearthAdminSite(UnfoldAdminSite):
 
     def extra_urls(self) -> list[URLPattern]:
         # They register with this site, which must exist first
-        from hosting.admin import instruments, live
+        from hosting.admin import instruments, live, memory_limit
 
         return [
             path("live/", self.admin_view(live.page), name="live"),
             path("memory/", self.admin_view(instruments.memory), name="memory"),
+            path("memory/limit/", self.admin_view(memory_limit.change_limit), name="memory-limit"),
             path("cache/", self.admin_view(instruments.cache), name="cache"),
             path(
                 "history/<slug:instrument>/", self.admin_view(instruments.data), name="history-data"

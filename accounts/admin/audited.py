@@ -55,6 +55,8 @@ def changes_of(form: BaseModelForm[Any], is_change: bool) -> dict[str, dict[str,
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, dict):
+        return value
     if isinstance(value, Iterable) and not isinstance(value, Model):
         return sorted(str(one) for one in value)
     return str(value)

@@ -11,7 +11,8 @@ from engine.sizing.estimate import Estimate
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
     """`num_rows` rows of `row_tokens` tokens. `most_rows`: so many of this length fit;
-    `most_tokens`: so long may all of them be; None where no ceiling is known."""
+    `most_tokens`: so long may all of them be, `most_tokens_alone` one of them. None where no
+    ceiling is known."""
 
     weight_bytes: int
     row_bytes: int
@@ -21,6 +22,7 @@ class MemoryPlan:
     ceiling_bytes: int | None = None
     most_rows: int | None = None
     most_tokens: int | None = None
+    most_tokens_alone: int | None = None
 
     @property
     def total_bytes(self) -> int:
@@ -40,23 +42,26 @@ def plan_memory(
     slice_tokens: int,
     ceiling_bytes: int | None,
 ) -> MemoryPlan:
-    def total(rows: int, tokens: int) -> int:
-        return weight_bytes + sum(_parts(estimate, rows, tokens, slice_tokens))
+    def fits(rows: int, tokens: int) -> bool:
+        needed_bytes = weight_bytes + sum(_parts(estimate, rows, tokens, slice_tokens))
+        return ceiling_bytes is None or needed_bytes <= ceiling_bytes
 
     row_bytes, working_bytes = _parts(estimate, num_rows, row_tokens, slice_tokens)
-    most_rows = most_tokens = None
-    if ceiling_bytes is not None:
-        most_rows = _most(num_rows, lambda rows: total(rows, row_tokens) <= ceiling_bytes)
-        most_tokens = _most(row_tokens, lambda tokens: total(num_rows, tokens) <= ceiling_bytes)
-    return MemoryPlan(
+    plan = MemoryPlan(
         weight_bytes=weight_bytes,
         row_bytes=row_bytes,
         working_bytes=working_bytes,
         num_rows=num_rows,
         row_tokens=row_tokens,
         ceiling_bytes=ceiling_bytes,
-        most_rows=most_rows,
-        most_tokens=most_tokens,
+    )
+    if ceiling_bytes is None:
+        return plan
+    return dataclasses.replace(
+        plan,
+        most_rows=_most(num_rows, lambda rows: fits(rows, row_tokens)),
+        most_tokens=_most(row_tokens, lambda tokens: fits(num_rows, tokens)),
+        most_tokens_alone=_most(row_tokens, lambda tokens: fits(1, tokens)),
     )
 
 

@@ -1,10 +1,26 @@
-"""Which models the living engines have in memory."""
+"""What the living engines have of each model: in memory or not, with how many requests."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable
+
+from engine import wire
 from hosting.engine_client import EngineUnavailable, get_client
 
 _BEST_LAST = ("failed", "loading", "loaded")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class SeenModel:
+    """`state` is loading, loaded or failed; `detail` why it failed. With several engines it is the
+    best of them, and the requests of all."""
+
+    state: str
+    detail: str = ""
+    num_requests: int = 0
+    is_batchable: bool = True
 
 
 def states_in_engines() -> dict[str, str]:
@@ -13,6 +29,21 @@ def states_in_engines() -> dict[str, str]:
         engines = get_client().engines()
     except EngineUnavailable:
         return {}
+    return {name: seen.state for name, seen in seen_models(engines).items()}
+
+
+def seen_models(engines: Iterable[wire.EngineStatus]) -> dict[str, SeenModel]:
+    """By name; who is not there is not in memory."""
+    engines = list(engines)
     models = [model for engine in engines for model in engine.models]
     models.sort(key=lambda model: _BEST_LAST.index(model.state))
-    return {model.name: model.state for model in models}
+    requests = Counter(row.model for engine in engines for row in engine.rows)
+    return {
+        model.name: SeenModel(
+            state=model.state,
+            detail=model.detail,
+            num_requests=requests[model.name],
+            is_batchable=model.is_batchable,
+        )
+        for model in models
+    }

@@ -1,73 +1,84 @@
-"""The registry of models in the administration: settings, add, load, unload, make default."""
+"""The registry of models in the administration: the list, adding, and the settings of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.template.defaultfilters import filesizeformat
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from unfold.decorators import action, display
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.views.decorators.http import require_POST
 
-from accounts.admin.audited import AuditedAdmin
-from accounts.admin.confirmation import ask_first
 from accounts.audit import record_of
-from engine import wire
 from hosting.actions import hosted_models
+from hosting.actions.model_states import states_in_engines
+from hosting.admin.memory_panel import memory_panel
+from hosting.admin.model_actions import ModelActions
+from hosting.admin.model_form import COUNTS_AT_LOAD, ModelSettingsForm
+from hosting.admin.model_list import ModelColumns
 from hosting.admin.new_model_form import NewModelForm
-from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import HostedModel
 
-Change = Callable[[HostedModel], None]
+_PANEL = "admin/hosting/memory_panel.html"
 
 
 @admin.register(HostedModel)
-class HostedModelAdmin(AuditedAdmin):
+class HostedModelAdmin(ModelColumns, ModelActions):
     audit_noun = "model"
-    list_display = ["name", "display_name", "state_label", "is_default", "is_enabled"]
-    list_display += ["kind", "size", "context_limit_tokens", "source"]
+    form = ModelSettingsForm
+    change_form_template = "admin/hosting/model_settings.html"
     list_filter = ["kind", "state", "source", "is_enabled"]
     search_fields = ["name", "display_name", "repo_id"]
-    readonly_fields = ["name", "state", "detail", "fetch_fraction", "is_default", "size"]
+    readonly_fields = ["name", "registered_as", "detail", "fetch_fraction", "is_default", "size"]
     readonly_fields += ["path", "source", "repo_id", "created_at"]
-    actions = ["load", "unload", "reload", "pin", "unpin", "set_default"]
-    actions += ["clear_memory", "clear_disk", "fetch_again"]
-    actions_detail = ["load_this", "unload_this", "set_default_this"]
     conditional_fields = {
         "stall_ms": "pace == 'custom'",
         "decode_share": "pace == 'custom'",
     }
     fieldsets = [
-        (None, {"fields": ["name", "display_name", ("is_enabled", "is_default"), "state"]}),
-        ("Weights", {"fields": ["path", ("source", "repo_id"), "size", "detail"]}),
+        (None, {"fields": ["name", "display_name", ("is_enabled", "is_default")]}),
+        (
+            "Weights",
+            {"fields": ["path", ("source", "repo_id"), ("registered_as", "size"), "detail"]},
+        ),
         (
             "What it can do",
             {"fields": ["kind", "context_limit_tokens", ("supports_thinking", "supports_tools")]},
         ),
+        ("Who may use it", {"fields": ["allowed_groups"]}),
         (
-            "Sampling, where a request says nothing",
-            {
-                "fields": [
-                    ("default_temperature", "default_top_p"),
-                    ("default_top_k", "default_min_p"),
-                    "default_max_tokens",
-                ]
-            },
-        ),
-        (
-            "Scheduling",
+            "Memory",
             {
                 "fields": [
                     ("max_rows", "max_queue"),
+                    "may_wait",
+                    ("memory_ceiling_gb", "memory_share"),
+                    ("slice_tokens", "kv_bits"),
+                    "buffers",
                     ("is_pinned", "idle_unload_seconds"),
-                    "pace",
-                    ("stall_ms", "decode_share"),
+                ]
+            },
+        ),
+        ("Pace", {"fields": ["pace", ("stall_ms", "decode_share")]}),
+        (
+            "Where a request says nothing",
+            {
+                "fields": [
+                    ("default_temperature", "default_max_tokens"),
+                    ("default_top_p", "default_top_k", "default_min_p"),
+                    (
+                        "default_presence_penalty",
+                        "default_frequency_penalty",
+                        "default_repetition_penalty",
+                    ),
+                    "template_options",
                 ]
             },
         ),
@@ -83,15 +94,27 @@ class HostedModelAdmin(AuditedAdmin):
         ),
     ]
 
-    @display(description="State", label={"ready": "success", "failed": "danger"})
-    def state_label(self, model: HostedModel) -> str:
-        if model.state == HostedModel.State.FETCHING:
-            return f"fetching {model.fetch_fraction:.0%}"
-        return model.state
+    @admin.display(description="State")
+    def registered_as(self, model: HostedModel) -> str:
+        return model.get_state_display()
 
-    @admin.display(description="Size", ordering="weight_bytes")
-    def size(self, model: HostedModel) -> str:
-        return filesizeformat(model.weight_bytes)
+    def get_urls(self) -> list[URLPattern]:
+        estimate = path(
+            "<int:model_id>/estimate/",
+            self.admin_site.admin_view(require_POST(self.estimate)),
+            name="hosting_hostedmodel_estimate",
+        )
+        return [estimate, *super().get_urls()]
+
+    def get_fieldsets(self, request: HttpRequest, obj: HostedModel | None = None) -> Any:
+        """Who may only look is asked nothing."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if self.has_change_permission(request, obj):
+            return fieldsets
+        return [
+            (title, {**options, "fields": [one for one in options["fields"] if one != "may_wait"]})
+            for title, options in fieldsets
+        ]
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None
@@ -113,9 +136,36 @@ class HostedModelAdmin(AuditedAdmin):
         }
         return TemplateResponse(request, "admin/hosting/add_model.html", context)
 
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], **kwargs: Any
+    ) -> HttpResponse:
+        form = context["adminform"].form
+        if not form.is_bound:
+            form.look_at_model()
+        context["panel"] = memory_panel(form)
+        return super().render_change_form(request, context, **kwargs)
+
+    def estimate(self, request: HttpRequest, model_id: int) -> JsonResponse:
+        """What the settings as they are typed would take, and what is wrong with them."""
+        model = get_object_or_404(HostedModel, pk=model_id)
+        if not self.has_change_permission(request, model):
+            raise PermissionDenied
+        form = self.get_form(request, model)(request.POST, instance=model)
+        form.is_valid()
+        return JsonResponse(
+            {
+                "panel": render_to_string(_PANEL, {"panel": memory_panel(form)}),
+                "errors": {name: messages_[0] for name, messages_ in form.errors.items()},
+                "may_wait": form.trouble is not None and form.trouble.may_wait,
+            }
+        )
+
     def save_model(self, request: HttpRequest, obj: HostedModel, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
         transaction.on_commit(hosted_models.publish_models)
+        is_loaded = states_in_engines().get(obj.name) == "loaded"
+        if is_loaded and COUNTS_AT_LOAD & set(form.changed_data):
+            self.message_user(request, _reload_question(obj), messages.WARNING)
 
     def delete_model(self, request: HttpRequest, obj: HostedModel) -> None:
         record_of(request, "model.delete", target=obj)
@@ -125,156 +175,10 @@ class HostedModelAdmin(AuditedAdmin):
         for model in queryset:
             self.delete_model(request, model)
 
-    @admin.action(description="Load", permissions=["change"])
-    def load(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._ask_and_do(
-            request,
-            queryset,
-            "load",
-            question="Load these models?",
-            consequence="An idle model makes room where the memory is short.",
-            change=lambda model: get_client().load_model(model.name),
-        )
 
-    @admin.action(description="Unload", permissions=["change"])
-    def unload(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._ask_and_do(
-            request,
-            queryset,
-            "unload",
-            question="Unload these models?",
-            consequence="Running answers end first. The next request loads the model again.",
-            change=lambda model: get_client().unload_model(model.name),
-        )
-
-    @admin.action(description="Reload", permissions=["change"])
-    def reload(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._ask_and_do(
-            request,
-            queryset,
-            "reload",
-            question="Reload these models?",
-            consequence="Running answers end first. Others wait until the weights are read again.",
-            change=_reload,
-        )
-
-    @admin.action(description="Pin", permissions=["change"])
-    def pin(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._ask_and_do(
-            request,
-            queryset,
-            "pin",
-            question="Pin these models?",
-            consequence="They are loaded now, and no other model takes their place.",
-            change=lambda model: hosted_models.set_pinned(model, is_pinned=True),
-        )
-
-    @admin.action(description="Unpin", permissions=["change"])
-    def unpin(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._ask_and_do(
-            request,
-            queryset,
-            "unpin",
-            question="Unpin these models?",
-            consequence="They stay loaded until they have been idle too long or are in the way.",
-            change=lambda model: hosted_models.set_pinned(model, is_pinned=False),
-        )
-
-    @admin.action(description="Make default", permissions=["change"])
-    def set_default(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        if len(queryset) != 1:
-            self.message_user(request, "There is one default: choose one model.", messages.ERROR)
-            return None
-        return self._ask_and_do(
-            request,
-            queryset,
-            "set_default",
-            question="Make this the default model?",
-            consequence="New conversations use it unless their owner chooses another.",
-            change=hosted_models.make_default,
-        )
-
-    @admin.action(description="Clear prefixes in memory", permissions=["change"])
-    def clear_memory(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._ask_and_do(
-            request,
-            queryset,
-            "clear_memory",
-            question="Forget what memory keeps of these models' prompts?",
-            consequence="What is on disk comes back from there; the rest is computed again.",
-            change=lambda model: get_client().clear_cache(model.name, wire.CacheTier.MEMORY),
-        )
-
-    @admin.action(description="Clear prefixes on disk", permissions=["change"])
-    def clear_disk(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._ask_and_do(
-            request,
-            queryset,
-            "clear_disk",
-            question="Delete what the disk keeps of these models' prompts?",
-            consequence="After a restart each conversation is computed from its beginning once.",
-            change=lambda model: get_client().clear_cache(model.name, wire.CacheTier.DISK),
-        )
-
-    @admin.action(description="Fetch again", permissions=["change"])
-    def fetch_again(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return self._ask_and_do(
-            request,
-            queryset.filter(source=HostedModel.Source.HUGGING_FACE),
-            "fetch_again",
-            question="Fetch these models again?",
-            consequence="They come from Hugging Face and cannot be used until they are here.",
-            change=hosted_models.fetch_again,
-        )
-
-    @action(description="Load", url_path="load", permissions=["change"], icon="play_arrow")
-    def load_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        return self.load(request, self.get_queryset(request).filter(pk=object_id))
-
-    @action(description="Unload", url_path="unload", permissions=["change"], icon="stop")
-    def unload_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        return self.unload(request, self.get_queryset(request).filter(pk=object_id))
-
-    @action(description="Make default", url_path="default", permissions=["change"], icon="star")
-    def set_default_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        return self.set_default(request, self.get_queryset(request).filter(pk=object_id))
-
-    def _ask_and_do(
-        self,
-        request: HttpRequest,
-        queryset: QuerySet[Any],
-        name: str,
-        *,
-        question: str,
-        consequence: str,
-        change: Change,
-    ) -> HttpResponse | None:
-        """Ask, then change each model, leave a log entry, and say how it went."""
-        description = getattr(self, name).short_description
-        page = ask_first(
-            self,
-            request,
-            queryset,
-            action=name,
-            question=question,
-            consequence=consequence,
-            button=description,
-        )
-        if page is not None:
-            return page
-        try:
-            for model in queryset:
-                change(model)
-                self.log_change(request, model, f"{description}.")
-                record_of(request, f"model.{name}", target=model)
-        except EngineUnavailable:
-            self.message_user(request, "Redis is away: nothing was changed.", messages.ERROR)
-        else:
-            self.message_user(request, f"{description}: asked for.", messages.SUCCESS)
-        return None
-
-
-def _reload(model: HostedModel) -> None:
-    client = get_client()
-    client.unload_model(model.name)
-    client.load_model(model.name)
+def _reload_question(model: HostedModel) -> str:
+    return format_html(
+        "A part of this counts only when the model is loaded again. "
+        '<a class="hearth-link" href="{}">Reload now?</a>',
+        reverse("admin:hosting_hostedmodel_reload_this", args=[model.pk]),
+    )

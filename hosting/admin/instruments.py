@@ -13,13 +13,15 @@ from django.views.decorators.http import require_GET
 
 from hosting.actions.history import WINDOWS
 from hosting.admin.history_data import INSTRUMENTS, asked_of, history_data
+from hosting.admin.memory_limit import LIMIT_PERMISSION
 
 CLEAR_PERMISSION = "hosting.change_hostedmodel"
 
 
 @require_GET
 def memory(request: HttpRequest) -> HttpResponse:
-    return _page(request, "memory", title="Memory")
+    may_limit = request.user.has_perm(LIMIT_PERMISSION)
+    return _page(request, "memory", title="Memory", may_limit=may_limit)
 
 
 @require_GET

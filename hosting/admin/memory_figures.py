@@ -6,6 +6,7 @@ from typing import Any
 
 from engine import wire
 from hosting.actions.history import History
+from hosting.actions.memory_limits import memory_limits
 from hosting.admin.heartbeat import heartbeat_of
 
 _COUNTS = ("num_loads", "num_unloads", "num_preempted", "num_refused", "num_failed")
@@ -24,6 +25,7 @@ def memory_figures(history: History, engine: str) -> dict[str, Any]:
             "limit_bytes": status.limit_bytes,
             "process_bytes": status.process_bytes,
             "is_limit_explicit": status.is_limit_explicit,
+            "set_limit_bytes": memory_limits().get(engine),
         },
         "counts": counts,
         "models": [_model(model) for model in status.models],

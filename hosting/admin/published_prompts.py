@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
+from accounts.audit import record_of
 from hosting.actions.publications import publish, unpublish
 from hosting.models import PublishedPrompt
 
@@ -69,17 +70,20 @@ class PublishedPromptAdmin(ModelAdmin):
         self, request: HttpRequest, obj: PublishedPrompt, form: Any, change: bool
     ) -> None:
         publish(obj)
+        record_of(request, "prompt.publish", target=obj, after={"model": str(obj.model)})
 
     def delete_model(self, request: HttpRequest, obj: PublishedPrompt) -> None:
+        record_of(request, "prompt.withdraw", target=obj, before={"model": str(obj.model)})
         unpublish(obj)
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[PublishedPrompt]) -> None:
         for prompt in queryset:
-            unpublish(prompt)
+            self.delete_model(request, prompt)
 
     @admin.action(description="Publish again", permissions=["change"])
     def publish_again(self, request: HttpRequest, queryset: QuerySet[PublishedPrompt]) -> None:
         for prompt in queryset:
             publish(prompt)
             self.log_change(request, prompt, "Published again.")
+            record_of(request, "prompt.publish", target=prompt, after={"model": str(prompt.model)})
         self.message_user(request, f"Asked for: {len(queryset)}.", messages.SUCCESS)

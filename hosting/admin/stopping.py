@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.http import HttpRequest
 
+from accounts.audit import record_of
 from hosting.actions.generations import cancel_generation
 from hosting.models import Generation
 
@@ -18,6 +19,7 @@ def stop_generations(request: HttpRequest, generations: Iterable[Generation]) ->
     stopped = [generation for generation in generations if generation.is_open]
     for generation in stopped:
         cancel_generation(generation)
+        record_of(request, "generation.stop", target=generation.pk)
         LogEntry.objects.log_actions(
             user_id=request.user.pk,
             queryset=[generation],

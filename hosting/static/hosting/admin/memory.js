@@ -42,8 +42,30 @@ function drawModels(models) {
   byId("memory-models-panel").hidden = models.length === 0;
 }
 
+const limitForm = byId("memory-limit");
+
+// What somebody is choosing is not overwritten by news
+function drawLimit(engine, now) {
+  if (!limitForm || !engine || !now || limitForm.dataset.engine === engine) return;
+  const isSet = now.set_limit_bytes !== null;
+  limitForm.dataset.engine = engine;
+  limitForm.engine.value = engine;
+  limitForm.kind.value = isSet ? "explicit" : "started";
+  limitForm.limit_gb.value = isSet ? Number((now.set_limit_bytes / 2 ** 30).toFixed(3)) : "";
+  limitForm.limit_gb.disabled = !isSet;
+  byId("memory-limit-engine").textContent = `of ${engine}`;
+  limitForm.hidden = false;
+}
+
+limitForm?.addEventListener("change", () => {
+  const isExplicit = limitForm.kind.value === "explicit";
+  limitForm.limit_gb.disabled = !isExplicit;
+  limitForm.limit_gb.required = isExplicit;
+});
+
 startInstrument({
-  onHistory: ({ figures }) => {
+  onHistory: ({ figures, engine }) => {
+    drawLimit(engine, figures.now);
     drawTiles(figures);
     drawModels(figures.models);
   },

@@ -1,0 +1,55 @@
+"""The memory limit of an engine, set while it runs by who may change it."""
+
+from __future__ import annotations
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import permission_required
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from accounts.audit import record_of
+from hosting.actions.hosted_models import publish_models
+from hosting.actions.memory_limits import set_memory_limit
+
+LIMIT_PERMISSION = "hosting.change_memorylimit"
+_GIB = 1024**3
+_LEAST_GB = 0.25
+
+
+class MemoryLimitForm(forms.Form):
+    """`limit_gb` empty: the limit that the engine started with."""
+
+    engine = forms.CharField(max_length=100)
+    limit_gb = forms.FloatField(required=False, min_value=_LEAST_GB, max_value=1_000_000)
+
+    @property
+    def limit_bytes(self) -> int | None:
+        gigabytes = self.cleaned_data["limit_gb"]
+        return None if gigabytes is None else int(gigabytes * _GIB)
+
+
+@require_POST
+@permission_required(LIMIT_PERMISSION, raise_exception=True)
+def change_limit(request: HttpRequest) -> HttpResponse:
+    """Requests that no longer fit give way and go on later."""
+    form = MemoryLimitForm(request.POST)
+    if not form.is_valid():
+        reason = next(iter(form.errors.values()))[0]
+        messages.error(request, f"The memory limit was not changed: {reason}")
+        return redirect("admin:memory")
+    engine, limit_bytes = form.cleaned_data["engine"], form.limit_bytes
+    with transaction.atomic():
+        before = set_memory_limit(engine, limit_bytes)
+        record_of(
+            request,
+            "memory.limit",
+            target=engine,
+            before={"limit_bytes": before},
+            after={"limit_bytes": limit_bytes},
+        )
+        transaction.on_commit(publish_models)
+    messages.success(request, f"The memory limit of {engine} is changed.")
+    return redirect("admin:memory")

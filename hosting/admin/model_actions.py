@@ -1,0 +1,199 @@
+"""What an administrator does to models: each asks first, needs its permission, and is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from unfold.decorators import action
+
+from accounts.admin.audited import AuditedAdmin
+from accounts.admin.confirmation import ask_first
+from accounts.audit import changes, record_of
+from engine import wire
+from hosting.actions import hosted_models
+from hosting.actions.model_states import states_in_engines
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import HostedModel
+
+Change = Callable[[HostedModel], None]
+
+
+class ModelActions(AuditedAdmin):
+    """Actions on the list, and some of them on a model's own page."""
+
+    actions = ["load", "unload", "reload", "pin", "unpin", "set_default"]
+    actions += ["clear_memory", "clear_disk", "fetch_again"]
+    actions_detail = ["load_this", "unload_this", "reload_this", "set_default_this"]
+
+    @admin.action(description="Load", permissions=["change"])
+    def load(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "load",
+            question="Load these models?",
+            consequence="An idle model makes room where the memory is short.",
+            change=lambda model: get_client().load_model(model.name),
+        )
+
+    @admin.action(description="Unload", permissions=["change"])
+    def unload(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "unload",
+            question="Unload these models?",
+            consequence="Running answers end first. The next request loads the model again.",
+            change=lambda model: get_client().unload_model(model.name),
+        )
+
+    @admin.action(description="Reload", permissions=["change"])
+    def reload(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "reload",
+            question="Reload these models?",
+            consequence="Running answers end first. Others wait until the weights are read again.",
+            change=_reload,
+        )
+
+    @admin.action(description="Pin", permissions=["change"])
+    def pin(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "pin",
+            question="Pin these models?",
+            consequence="They are loaded now, and no other model takes their place.",
+            change=lambda model: hosted_models.set_pinned(model, is_pinned=True),
+        )
+
+    @admin.action(description="Unpin", permissions=["change"])
+    def unpin(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "unpin",
+            question="Unpin these models?",
+            consequence="They stay loaded until they have been idle too long or are in the way.",
+            change=lambda model: hosted_models.set_pinned(model, is_pinned=False),
+        )
+
+    @admin.action(description="Make default", permissions=["change"])
+    def set_default(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        if len(queryset) != 1:
+            self.message_user(request, "There is one default: choose one model.", messages.ERROR)
+            return None
+        return self._ask_and_do(
+            request,
+            queryset,
+            "set_default",
+            question="Make this the default model?",
+            consequence="New conversations use it unless their owner chooses another.",
+            change=hosted_models.make_default,
+        )
+
+    @admin.action(description="Clear prefixes in memory", permissions=["change"])
+    def clear_memory(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "clear_memory",
+            question="Forget what memory keeps of these models' prompts?",
+            consequence="What is on disk comes back from there; the rest is computed again.",
+            change=lambda model: get_client().clear_cache(model.name, wire.CacheTier.MEMORY),
+        )
+
+    @admin.action(description="Clear prefixes on disk", permissions=["change"])
+    def clear_disk(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset,
+            "clear_disk",
+            question="Delete what the disk keeps of these models' prompts?",
+            consequence="After a restart each conversation is computed from its beginning once.",
+            change=lambda model: get_client().clear_cache(model.name, wire.CacheTier.DISK),
+        )
+
+    @admin.action(description="Fetch again", permissions=["change"])
+    def fetch_again(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._ask_and_do(
+            request,
+            queryset.filter(source=HostedModel.Source.HUGGING_FACE),
+            "fetch_again",
+            question="Fetch these models again?",
+            consequence="They come from Hugging Face and cannot be used until they are here.",
+            change=hosted_models.fetch_again,
+        )
+
+    @action(description="Load", url_path="load", permissions=["change"], icon="play_arrow")
+    def load_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
+        return self.load(request, self.get_queryset(request).filter(pk=object_id))
+
+    @action(description="Unload", url_path="unload", permissions=["change"], icon="stop")
+    def unload_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
+        return self.unload(request, self.get_queryset(request).filter(pk=object_id))
+
+    @action(description="Reload", url_path="reload", permissions=["change"], icon="refresh")
+    def reload_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
+        return self.reload(request, self.get_queryset(request).filter(pk=object_id))
+
+    @action(description="Make default", url_path="default", permissions=["change"], icon="star")
+    def set_default_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
+        return self.set_default(request, self.get_queryset(request).filter(pk=object_id))
+
+    def _ask_and_do(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Any],
+        name: str,
+        *,
+        question: str,
+        consequence: str,
+        change: Change,
+    ) -> HttpResponse | None:
+        """Ask, then change each model, record it, and say how it went."""
+        description = getattr(self, name).short_description
+        page = ask_first(
+            self,
+            request,
+            queryset,
+            action=name,
+            question=question,
+            consequence=consequence,
+            button=description,
+        )
+        if page is not None:
+            return page
+        states = states_in_engines()
+        try:
+            for model in queryset:
+                before = _standing(model)
+                change(model)
+                model.refresh_from_db()
+                told = changes(before, _standing(model) | {"asked": name})
+                told["before"] = {"in_memory": states.get(model.name, "no")} | told["before"]
+                self.log_change(request, model, f"{description}.")
+                record_of(request, f"model.{name}", target=model, **told)
+        except EngineUnavailable:
+            self.message_user(request, "Redis is away: nothing was changed.", messages.ERROR)
+        else:
+            self.message_user(request, f"{description}: asked for.", messages.SUCCESS)
+        return None
+
+
+def _standing(model: HostedModel) -> dict[str, Any]:
+    """What actions may change in the registry."""
+    names = ("is_pinned", "is_default", "state")
+    return {name: getattr(model, name) for name in names} | {"asked": None}
+
+
+def _reload(model: HostedModel) -> None:
+    client = get_client()
+    client.unload_model(model.name)
+    client.load_model(model.name)

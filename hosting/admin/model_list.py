@@ -1,0 +1,103 @@
+"""The columns of the list of models: what the registry says, and what the engines have of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.template.defaultfilters import filesizeformat
+from unfold.admin import ModelAdmin
+from unfold.decorators import display
+
+from engine.sizing.shape import UnreadableConfig
+from hosting.actions.model_memory import heartbeats, place_of, plan_of, rows_of
+from hosting.actions.model_states import SeenModel, seen_models
+from hosting.admin.load_failures import explanation
+from hosting.admin.memory_words import brief_of
+from hosting.models import HostedModel
+
+_STATE_COLOURS = {
+    "loaded": "success",
+    "loading": "warning",
+    "not loaded": "info",
+    "failed": "danger",
+    "unreadable": "danger",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """One model as it stands now. `error` is explained; "" when there is none."""
+
+    seen: SeenModel | None
+    memory: str
+    error: str
+    is_readable: bool
+
+
+class ModelColumns(ModelAdmin):
+    """Engines are asked once for a page of the list."""
+
+    list_display = ["name", "state_label", "size", "memory", "rows", "stays", "error"]
+    list_display += ["is_default", "is_enabled"]
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist = super().get_changelist_instance(request)
+        beats = heartbeats()
+        seen = seen_models(beats)
+        for model in changelist.result_list:
+            model.sight = _sight(model, seen.get(model.name), beats)
+        return changelist
+
+    @display(description="State", label=_STATE_COLOURS)
+    def state_label(self, model: Any) -> str:
+        if model.state == HostedModel.State.FETCHING:
+            return f"fetching {model.fetch_fraction:.0%}"
+        if model.state == HostedModel.State.FAILED:
+            return "failed"
+        if not model.sight.is_readable:
+            return "unreadable"
+        return model.sight.seen.state if model.sight.seen else "not loaded"
+
+    @admin.display(description="Size", ordering="weight_bytes")
+    def size(self, model: HostedModel) -> str:
+        return filesizeformat(model.weight_bytes)
+
+    @admin.display(description="Memory at most")
+    def memory(self, model: Any) -> str:
+        return str(model.sight.memory)
+
+    @admin.display(description="Requests", ordering="max_rows")
+    def rows(self, model: Any) -> str:
+        running = model.sight.seen.num_requests if model.sight.seen else 0
+        return f"{running} of {rows_of(model)}"
+
+    @admin.display(description="Stays", ordering="idle_unload_seconds")
+    def stays(self, model: HostedModel) -> str:
+        if model.is_pinned:
+            return "pinned"
+        seconds = model.idle_unload_seconds
+        return "until memory is wanted" if seconds is None else f"{seconds:,} s without use"
+
+    @admin.display(description="Last error")
+    def error(self, model: Any) -> str | None:
+        return model.sight.error or None
+
+
+def _sight(model: HostedModel, seen: SeenModel | None, beats: Any) -> Sight:
+    memory, config_error = "", ""
+    if model.state == HostedModel.State.READY:
+        try:
+            memory = brief_of(plan_of(model, place_of(model, beats)))
+        except UnreadableConfig as error:
+            config_error = str(error)
+    detail = (seen.detail if seen else "") or config_error
+    is_failed = model.state == HostedModel.State.FAILED
+    return Sight(
+        seen=seen,
+        memory=memory,
+        error=model.detail if is_failed else explanation(detail) if detail else "",
+        is_readable=not config_error,
+    )
