@@ -19,8 +19,9 @@ _ROWS: _Rows = [
     "allowed_models",
     ("requests_per_minute", "tokens_per_minute"),
     ("max_concurrent", "max_queued"),
-    ("tokens_per_day", "tokens_per_month", "time_zone"),
-    ("max_context_tokens", "max_output_tokens", "cached_tokens_count"),
+    ("tokens_per_day", "tokens_per_month"),
+    ("time_zone", "cached_tokens_count"),
+    ("max_context_tokens", "max_output_tokens"),
     ("weight", "highest_class"),
 ]
 _SHARED: _Rows = [("shared_tokens_per_day", "shared_tokens_per_month")]

@@ -43,7 +43,7 @@ class LimitLine:
     label: str
     value: str
     source: str
-    left: int | None = None
+    left: str = ""
     left_percent: float | None = None
     more: str = ""
 
@@ -75,8 +75,8 @@ def _metered(meter: Meter) -> LimitLine:
     return LimitLine(
         label=_label(meter),
         value=f"{meter.limit:,}",
-        source=meter.source,
-        left=meter.left,
+        source=_set_for(meter.source),
+        left=f"{meter.left:,}",
         left_percent=100 * meter.left / meter.limit if meter.limit else 0,
         more=f"on {_moment(meter.resets_at)}" if meter.is_budget else _MORE[meter.name],
     )
@@ -87,6 +87,11 @@ def _label(meter: Meter) -> str:
     if meter.shared is not None:
         return f"{label}, of the group {meter.shared.group_name} together"
     return f"{label}, by this key alone" if meter.source == "key" else label
+
+
+def _set_for(source: str) -> str:
+    """Who set it, in words."""
+    return {"default": "everybody, as installed", "key": "this key"}.get(source, source)
 
 
 def _moment(at: datetime.datetime) -> str:
@@ -104,7 +109,7 @@ def _caps(limits: Limits) -> list[LimitLine]:
         "cached_weight": _CACHED[limits.cached_weight],
     }
     return [
-        LimitLine(label=_CAPS[name], value=value, source=limits.sources[name])
+        LimitLine(label=_CAPS[name], value=value, source=_set_for(limits.sources[name]))
         for name, value in said.items()
         if name in limits.sources
     ]

@@ -45,10 +45,13 @@ def test_my_limits_say_what_is_left_and_who_set_them(
     Quota.objects.create(group=group, tokens_per_day=1000, allowed_models=["demo"], time_zone=TOKYO)
     spend(f"user:{person.pk}", 400)
     shown = lines(page, "/limits/")
-    assert (shown["Tokens a day"].left, shown["Tokens a day"].source) == (600, "group research")
+    assert (shown["Tokens a day"].left, shown["Tokens a day"].source) == ("600", "group research")
     assert shown["Tokens a day"].more.endswith(", 00:00 (Asia/Tokyo)")
     assert shown["Models"].value == "demo"
-    assert (shown["Requests at once"].left, shown["Requests at once"].source) == (8, "default")
+    assert (shown["Requests at once"].left, shown["Requests at once"].source) == (
+        "8",
+        "everybody, as installed",
+    )
 
 
 def test_what_nobody_set_is_said_to_be_unlimited(page: Client) -> None:
@@ -65,8 +68,8 @@ def test_what_a_group_shares_is_told_beside_the_own_budget(
     )
     spend(f"group:{group.pk}", 4990)
     shown = lines(page, "/limits/")
-    assert shown["Tokens a day"].left == 1000
-    assert shown["Tokens a day, of the group research together"].left == 10
+    assert shown["Tokens a day"].left == "1,000"
+    assert shown["Tokens a day, of the group research together"].left == "10"
 
 
 def test_a_keys_page_tells_the_narrower_one(page: Client, person: User, key: ApiKey) -> None:
@@ -74,9 +77,12 @@ def test_a_keys_page_tells_the_narrower_one(page: Client, person: User, key: Api
     Quota.objects.create(api_key=key, tokens_per_day=10, max_output_tokens=5, time_zone=TOKYO)
     spend(f"user:{person.pk}", 4)
     shown = lines(page, f"/limits/keys/{key.pk}/")
-    assert shown["Tokens a day"].left == 996
-    assert shown["Tokens a day, by this key alone"].left == 10
-    assert (shown["Longest answer"].value, shown["Longest answer"].source) == ("5 tokens", "key")
+    assert shown["Tokens a day"].left == "996"
+    assert shown["Tokens a day, by this key alone"].left == "10"
+    assert (shown["Longest answer"].value, shown["Longest answer"].source) == (
+        "5 tokens",
+        "this key",
+    )
 
 
 def test_administrators_see_a_persons_limits_and_service_keys(person: User) -> None:
