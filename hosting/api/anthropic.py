@@ -7,8 +7,6 @@ from functools import partial
 from typing import Any
 
 from django.http import StreamingHttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -25,6 +23,7 @@ from hosting.api.anthropic_request import (
     read_count_request,
     read_message_request,
 )
+from hosting.api.description import described
 from hosting.api.dialect import Call, Caller
 from hosting.api.following import Following
 from hosting.api.run import ADMISSION_SECONDS
@@ -32,23 +31,19 @@ from hosting.api.schema_shapes import AnthropicError, AnthropicMessage, TokenCou
 from hosting.engine_client import EngineUnavailable, StreamLost
 from hosting.models import Generation
 
-_ERRORS = {
-    (status, "application/json"): AnthropicError for status in (400, 401, 404, 413, 429, 503, 529)
-}
+_OVERLOADED = (529,)
 
 
 class Messages(AnswerView):
     error_form = staticmethod(anthropic_form)
 
-    @extend_schema(
-        operation_id="create_message",
-        summary="Answer a conversation, in Anthropic's dialect",
-        request=MessageRequest,
-        responses={
-            (200, "application/json"): AnthropicMessage,
-            (200, "text/event-stream"): OpenApiTypes.STR,
-            **_ERRORS,
-        },
+    @described(
+        "create_message",
+        "Answer a conversation, in Anthropic's dialect",
+        takes=MessageRequest,
+        gives=AnthropicMessage,
+        error=AnthropicError,
+        more_refusals=_OVERLOADED,
     )
     async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
         return await self.answer(http_request)
@@ -61,11 +56,15 @@ class Messages(AnswerView):
 class CountTokens(AwaitedView):
     error_form = staticmethod(anthropic_form)
 
-    @extend_schema(
-        operation_id="count_tokens",
-        summary="The length of a prompt, without an answer",
-        request=TokenCountRequest,
-        responses={(200, "application/json"): TokenCount, **_ERRORS},
+    @described(
+        "count_tokens",
+        "The length of a prompt, without an answer",
+        takes=TokenCountRequest,
+        gives=TokenCount,
+        error=AnthropicError,
+        more_refusals=_OVERLOADED,
+        is_streamed=False,
+        is_repeatable=False,
     )
     async def post(self, http_request: Request) -> Response:
         request_id = await in_database_thread(self._start)(http_request)

@@ -7,29 +7,24 @@ from functools import partial
 from typing import Any
 
 from django.http import StreamingHttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hosting.api.answer_view import AnswerView
 from hosting.api.chat_request import ChatCompletionRequest, ChatRequest, read_chat_request
+from hosting.api.description import described
 from hosting.api.dialect import Call, Caller
 from hosting.api.openai_chat import ChatReply, Heading
-from hosting.api.schema_shapes import ChatCompletion, Error
+from hosting.api.schema_shapes import ChatCompletion
 from hosting.models import Generation
 
 
 class ChatCompletions(AnswerView):
-    @extend_schema(
-        operation_id="create_chat_completion",
-        summary="Answer a conversation",
-        request=ChatCompletionRequest,
-        responses={
-            (200, "application/json"): ChatCompletion,
-            (200, "text/event-stream"): OpenApiTypes.STR,
-            **{(status, "application/json"): Error for status in (400, 401, 404, 413, 429, 503)},
-        },
+    @described(
+        "create_chat_completion",
+        "Answer a conversation",
+        takes=ChatCompletionRequest,
+        gives=ChatCompletion,
     )
     async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
         return await self.answer(http_request)

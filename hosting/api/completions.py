@@ -7,8 +7,6 @@ from functools import partial
 from typing import Any
 
 from django.http import StreamingHttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -19,21 +17,18 @@ from hosting.api.completions_request import (
     CompletionRequest,
     read_completion_request,
 )
+from hosting.api.description import described
 from hosting.api.dialect import Call, Caller
-from hosting.api.schema_shapes import Completion, Error
+from hosting.api.schema_shapes import Completion
 from hosting.models import Generation
 
 
 class Completions(AnswerView):
-    @extend_schema(
-        operation_id="create_completion",
-        summary="Continue a text, or fill the gap in it",
-        request=CompletionRequest,
-        responses={
-            (200, "application/json"): Completion,
-            (200, "text/event-stream"): OpenApiTypes.STR,
-            **{(status, "application/json"): Error for status in (400, 401, 404, 413, 429, 503)},
-        },
+    @described(
+        "create_completion",
+        "Continue a text, or fill the gap in it",
+        takes=CompletionRequest,
+        gives=Completion,
     )
     async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
         return await self.answer(http_request)

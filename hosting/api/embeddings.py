@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -15,9 +15,10 @@ from engine import wire
 from hosting.actions.conversations import get_servable_model
 from hosting.actions.vector_orders import EmbedOrder
 from hosting.api.answer_view import AnswerView
+from hosting.api.description import described
 from hosting.api.dialect import Call, Caller, History
 from hosting.api.messages import invalid
-from hosting.api.schema_shapes import EmbeddingList, Error
+from hosting.api.schema_shapes import EmbeddingList
 from hosting.api.vector_reply import WholeReply, usage_tokens
 from hosting.fields import Text, Whole
 from hosting.models import Generation
@@ -51,14 +52,12 @@ class EmbeddingRequest(serializers.Serializer[Any]):
 
 
 class Embeddings(AnswerView):
-    @extend_schema(
-        operation_id="create_embeddings",
-        summary="Turn texts into vectors",
-        request=EmbeddingRequest,
-        responses={
-            200: EmbeddingList,
-            **dict.fromkeys((400, 401, 404, 413, 429, 503), Error),
-        },
+    @described(
+        "create_embeddings",
+        "Turn texts into vectors",
+        takes=EmbeddingRequest,
+        gives=EmbeddingList,
+        is_streamed=False,
     )
     async def post(self, http_request: Request) -> Any:
         return await self.answer(http_request)

@@ -32,7 +32,7 @@ class Models(ModelView):
     @extend_schema(
         operation_id="list_models",
         summary="The models that can be named",
-        responses={200: ModelList, 401: Error},
+        responses={200: ModelList, **dict.fromkeys((401, 500, 503), Error)},
     )
     def get(self, http_request: Request) -> Response:
         limits = allowance_of(http_request.user, http_request.auth).effective
@@ -47,7 +47,7 @@ class OneModel(ModelView):
     @extend_schema(
         operation_id="retrieve_model",
         summary="One model",
-        responses={200: Model, 401: Error, 404: Error},
+        responses={200: Model, **dict.fromkeys((401, 404, 500, 503), Error)},
     )
     def get(self, http_request: Request, name: str) -> Response:
         if speaks_anthropic(http_request):

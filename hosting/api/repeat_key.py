@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from django.utils.crypto import salted_hmac
 from rest_framework.request import Request
@@ -12,6 +13,7 @@ from hosting.api.messages import invalid
 
 HEADER = "Idempotency-Key"
 MAX_CHARACTERS = 255
+PATTERN = "^[!-~]+$"
 _HOW_IT_IS_TOLD = ("stream", "stream_options")  # the answer is the same
 
 
@@ -20,8 +22,7 @@ def repeat_key(http_request: Request) -> RepeatKey | None:
     name = http_request.headers.get(HEADER)
     if name is None:
         return None
-    is_visible = name.isascii() and name.isprintable() and bool(name.strip())
-    if not is_visible or len(name) > MAX_CHARACTERS:
+    if not re.match(PATTERN, name) or len(name) > MAX_CHARACTERS:
         raise invalid(HEADER, f"{HEADER} must be 1 to {MAX_CHARACTERS} visible characters.")
     return RepeatKey(user=http_request.user, name=name, fingerprint=_fingerprint(http_request))
 

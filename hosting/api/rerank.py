@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
@@ -13,9 +12,10 @@ from engine import wire
 from hosting.actions.conversations import get_servable_model
 from hosting.actions.vector_orders import RerankOrder
 from hosting.api.answer_view import AnswerView
+from hosting.api.description import described
 from hosting.api.dialect import Call, Caller, History
 from hosting.api.messages import invalid
-from hosting.api.schema_shapes import Error, Ranking
+from hosting.api.schema_shapes import Ranking
 from hosting.api.vector_reply import WholeReply, usage_tokens
 from hosting.fields import Flag, Text, Whole
 from hosting.models import Generation
@@ -34,14 +34,12 @@ class RerankRequest(serializers.Serializer[Any]):
 
 
 class Rerank(AnswerView):
-    @extend_schema(
-        operation_id="rerank",
-        summary="Order documents by how well they answer a query",
-        request=RerankRequest,
-        responses={
-            200: Ranking,
-            **dict.fromkeys((400, 401, 404, 413, 429, 503), Error),
-        },
+    @described(
+        "rerank",
+        "Order documents by how well they answer a query",
+        takes=RerankRequest,
+        gives=Ranking,
+        is_streamed=False,
     )
     async def post(self, http_request: Request) -> Any:
         return await self.answer(http_request)

@@ -5,30 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import StreamingHttpResponse
-from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hosting.api.answer_view import AnswerView
+from hosting.api.description import described
 from hosting.api.dialect import Call, Caller
 from hosting.api.responses_reply import ResponsesReply
 from hosting.api.responses_request import ResponseRequest, error_form, read_response_request
-from hosting.api.schema_shapes import Error, ResponseObject
+from hosting.api.schema_shapes import ResponseObject
 
 
 class Responses(AnswerView):
     error_form = staticmethod(error_form)
 
-    @extend_schema(
-        operation_id="create_response",
-        summary="Answer an input with items",
-        request=ResponseRequest,
-        responses={
-            (200, "application/json"): ResponseObject,
-            (200, "text/event-stream"): OpenApiTypes.STR,
-            **{(status, "application/json"): Error for status in (400, 401, 404, 413, 429, 503)},
-        },
+    @described(
+        "create_response",
+        "Answer an input with items",
+        takes=ResponseRequest,
+        gives=ResponseObject,
     )
     async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
         return await self.answer(http_request)

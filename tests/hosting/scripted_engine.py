@@ -26,6 +26,7 @@ def finished(reason: wire.FinishReason = wire.FinishReason.STOP, **usage: int) -
     return wire.Finished(reason=reason, usage=spent, timings=TIMINGS)
 
 
+NO_VECTORS = wire.Refused(code=wire.Code.INVALID_VALUE, detail="The model answers.", param="model")
 HELLO = (wire.Started(cached_tokens=4), delta("Hello"), delta(" world"), finished())
 ENDLESS = HELLO[:-1]
 
@@ -74,8 +75,11 @@ class ScriptedEngine:
         (self.counted if is_count else self.generates).append(generate)
         if self.is_silent:
             return
-        if self.refusal is not None:
-            self._intake.conclude(entry, self.refusal)
+        refusal = self.refusal
+        if not isinstance(generate, wire.Generate):
+            refusal = refusal or NO_VECTORS
+        if refusal is not None:
+            self._intake.conclude(entry, refusal)
             return
         if is_count:
             self._intake.conclude(entry, wire.Counted(prompt_tokens=7))

@@ -1,0 +1,70 @@
+"""A real Daphne on the test's database and Redis, for tests that speak HTTP to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import connection
+
+from tests.environment import clear_settings
+from tests.redis_process import RedisProcess
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENCE_SECONDS = 60.0
+
+
+def database_url() -> str:
+    """The test's database, for another process."""
+    name = str(connection.settings_dict["NAME"])
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{name}"
+    return urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    pause = threading.Event()
+    for _ in range(int(PATIENCE_SECONDS / 0.05)):
+        if holds():
+            return
+        pause.wait(0.05)
+    raise AssertionError(f"not {what} in {PATIENCE_SECONDS} s")
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def web(django_db_setup: None, _shared_redis: RedisProcess) -> Iterator[str]:
+    """The address of its API."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "daphne", "-p", str(port), "hosting.asgi:application"],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        env={
+            **clear_settings(dict(os.environ)),
+            "DATABASE_URL": database_url(),
+            "REDIS_URL": _shared_redis.url,
+            "HEARTH_SECRET_KEY": django_settings.SECRET_KEY,
+            "HEARTH_DATA_DIR": str(django_settings.DATA_DIR),
+        },
+    )
+    try:
+        wait_until(lambda: is_listening(port), "listening")
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait()
