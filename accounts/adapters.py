@@ -45,16 +45,13 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_login_stages(self) -> list[str]:
         return ["allauth.mfa.stages.AuthenticateStage"]
 
-    def pre_login(self, request: HttpRequest, user: User, **kwargs: Any) -> HttpResponse | None:
-        if not user.is_active or user.is_service:
-            return refused_page(request, _("This account is switched off."), user=user)
-        return None
-
     def login(self, request: HttpRequest, user: User) -> None:
+        if not user.is_active or user.is_service:
+            page = refused_page(request, _("This account is switched off."), user=user)
+            raise ImmediateHttpResponse(page)
         super().login(request, user)
-        ways = [
-            one.get("type") or one["method"] for one in get_authentication_records(request, user)
-        ]
+        records = get_authentication_records(request, user)
+        ways = [one.get("type") or one["method"] for one in records]
         record_of(request, "sign-in", target=user, after={"by": ways})
 
     def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:

@@ -30,10 +30,7 @@ class _Throttled:
 
     @property
     def is_throttled(self) -> bool:
-        return any(error.code == "throttled" for error in self._errors())
-
-    def _errors(self) -> list[Any]:
-        return [error for of_field in self.errors.as_data().values() for error in of_field]
+        return any(self.has_error(name, code="throttled") for name in self.fields)
 
     def _begin(self) -> None:
         try:

@@ -6,24 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.utils.module_loading import import_string
-from unfold.decorators import display
+from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from accounts import audit
+from accounts import audit, second_factors
 from accounts.access import end_use_of_person
 from accounts.admin.audited import AuditedAdmin
+from accounts.admin.confirmation import ask_first
 from accounts.admin.quotas import GroupQuotaInline, QuotaInline
 from accounts.audit import address_of
 from accounts.models import User
 
-_POWERS = ("is_staff", "is_superuser", "groups", "manages", "user_permissions")
+_POWERS = ("is_staff", "is_superuser", "groups", "manages")
 
 admin.site.unregister(Group)
 
@@ -38,6 +41,12 @@ class PersonChangeForm(UserChangeForm):
     class Meta:
         model = User
         fields = "__all__"
+        labels = {"is_superuser": "Administrator"}
+        help_texts = {"is_superuser": "May do everything.", "groups": "Their limits hold."}
+        widgets = {
+            "groups": UnfoldAdminCheckboxSelectMultipleWidget,
+            "manages": UnfoldAdminCheckboxSelectMultipleWidget,
+        }
 
 
 @admin.register(User)
@@ -54,12 +63,14 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
     search_fields = ["email", "name"]
     ordering = ["email"]
     readonly_fields = ["last_login", "date_joined"]
-    filter_horizontal = ["groups", "manages", "user_permissions"]
+    filter_horizontal = []
     fieldsets = [
         (None, {"fields": ["email", "name", "password"]}),
         ("What they may do", {"fields": ["is_active", "is_service", *_POWERS]}),
         ("Dates", {"fields": ["last_login", "date_joined"]}),
     ]
+    actions = ["reset_factors"]
+    actions_detail = ["show_limits", "reset_factors_of_this"]
     add_fieldsets = [(None, {"fields": ["email", "name", "password1", "password2"]})]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
@@ -95,6 +106,46 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
         super().save_model(request, obj, form, change)
         if change and not obj.is_active:
             end_use_of_person(obj)
+
+    @admin.action(description="Reset second factors", permissions=["reset_factors"])
+    def reset_factors(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:
+        page = ask_first(
+            self,
+            request,
+            queryset,
+            action="reset_factors",
+            question="Reset the second factors of these people?",
+            consequence="Their apps, passkeys and recovery codes are taken away, and they are "
+            "signed out everywhere. Their password alone then opens the account.",
+            button="Reset",
+        )
+        if page is not None:
+            return page
+        for person in queryset:
+            second_factors.reset(person, by=request.user, address=address_of(request))
+        self.message_user(request, f"Reset: {len(queryset)}.", messages.SUCCESS)
+        return None
+
+    @action(
+        description="Reset second factors",
+        url_path="reset-factors",
+        permissions=["reset_factors"],
+        icon="lock_reset",
+    )
+    def reset_factors_of_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
+        return self.reset_factors(request, self.get_queryset(request).filter(pk=object_id))
+
+    @action(description="Limits", url_path="limits", permissions=["show_limits"], icon="speed")
+    def show_limits(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """What holds for this person, and what is left of it."""
+        return redirect("limits-of-person", object_id)
+
+    def has_show_limits_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return bool(request.user.is_superuser)
+
+    def has_reset_factors_permission(self, request: HttpRequest, *args: Any) -> bool:
+        """As with a password: it is a way into the account."""
+        return bool(request.user.is_superuser)
 
     def user_change_password(
         self, request: HttpRequest, id: str, form_url: str = ""
