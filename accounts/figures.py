@@ -1,21 +1,29 @@
-"""Usage in numbers, read from the roll-ups: in all, over time, by model, person and key."""
+"""Usage in numbers, read from the roll-ups: in all, over time, by model, person and key.
+
+A page asks twice: for the sums of all the time by person, key and model, of which every table is
+made, and for the sums of each period by what its plot tells apart.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db.models import Q, QuerySet, Sum
 
-from accounts.models import DailyUsage, HourlyUsage
+from accounts.models import DailyUsage, HourlyUsage, WeeklyUsage
 from accounts.models.usage import TTFT_BOUNDS, TTFT_COLUMNS
-from accounts.rollups import DAY, HOUR, SUMS
+from accounts.rollups import DAY, HOUR, SUMS, WEEK
 
 MOST_HOURS = 48  # a longer time is shown by the day
+MOST_DAYS = 100  # and a still longer one by the week
 NOBODY = ""  # the label of what has no key, or whose person is deleted
 _TOP = 100
+_ROWS: dict[datetime.timedelta, Any] = {HOUR: HourlyUsage, DAY: DailyUsage, WEEK: WeeklyUsage}
+_NUMBERS = tuple(name for name in SUMS if name not in TTFT_COLUMNS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +38,25 @@ class Choice:
 
     @property
     def step(self) -> datetime.timedelta:
-        return HOUR if self.last - self.first <= MOST_HOURS * HOUR else DAY
+        length = self.last - self.first
+        return HOUR if length <= MOST_HOURS * HOUR else DAY if length <= MOST_DAYS * DAY else WEEK
+
+    @property
+    def times(self) -> list[datetime.datetime]:
+        """The beginning of every period that has a part in it."""
+        first = self.first.replace(minute=0, second=0, microsecond=0)
+        if self.step != HOUR:
+            first = first.replace(hour=0)
+        if self.step == WEEK:
+            first -= first.weekday() * DAY
+        num_steps = (self.last - first) // self.step + 1
+        return [first + number * self.step for number in range(num_steps)]
 
     @property
     def rows(self) -> QuerySet[Any]:
-        rows: QuerySet[Any]
-        if self.step == HOUR:
-            rows = HourlyUsage.objects.filter(hour__gte=self.first, hour__lte=self.last)
-        else:
-            rows = DailyUsage.objects.filter(day__gte=self.first.date(), day__lte=self.last.date())
+        first, last = self.times[0], self.last
+        ends = (first, last) if self.step == HOUR else (first.date(), last.date())
+        rows: QuerySet[Any] = _ROWS[self.step].objects.filter(period__range=ends)
         if self.whose is not None:
             rows = rows.filter(self.whose)
         if self.model_name:
@@ -91,65 +109,68 @@ class Sums:
         return self.ttft_seconds(0.95)
 
 
-def total(choice: Choice) -> Sums:
-    return _sums(choice.rows.aggregate(**_aggregates()))
+Group = dict[str, Any]  # one row of a grouped query: what it is grouped by, and its sums
 
 
-def by(choice: Choice, column: str) -> list[Sums]:
-    """The largest first. `column` names what the rows are grouped by."""
-    groups = choice.rows.values(column).annotate(**_aggregates())
-    ranked = groups.order_by("-prompt_tokens__sum", column)[:_TOP]
-    return [_sums(group, label=str(group[column] or NOBODY)) for group in ranked]
+class Usage:
+    """All of a choice's time, in one query."""
+
+    def __init__(self, choice: Choice) -> None:
+        self._groups = _grouped(choice, "user_id", "api_key_id", "model_name")
+
+    @property
+    def total(self) -> Sums:
+        return _added(self._groups)
+
+    def by(self, column: str) -> list[Sums]:
+        """The largest first. `column` is user_id, api_key_id or model_name."""
+        groups = _split(self._groups, column)
+        rows = [_added(of_one, label=_label(value)) for value, of_one in groups.items()]
+        return sorted(rows, key=lambda row: (-row.prompt_tokens, row.label))[:_TOP]
 
 
-def times_of(choice: Choice) -> list[datetime.datetime]:
-    first = choice.first.replace(minute=0, second=0, microsecond=0)
-    if choice.step == DAY:
-        first = first.replace(hour=0)
-    num_steps = (choice.last - first) // choice.step + 1
-    return [first + number * choice.step for number in range(num_steps)]
+class UsageOverTime:
+    """A choice's periods, told apart by `column`, in one query."""
+
+    def __init__(self, choice: Choice, column: str) -> None:
+        self.times = choice.times
+        self._column = column
+        self._periods = _split(_grouped(choice, "period", column), "period")
+
+    @property
+    def sums(self) -> list[Sums]:
+        return [_added(self._at(time)) for time in self.times]
+
+    def tokens(self, names: Sequence[str]) -> dict[str, list[int]]:
+        """Of each of `names` the tokens at each time; the others together as ""."""
+        found = {name: [0] * len(self.times) for name in (*names, NOBODY)}
+        for place, time in enumerate(self.times):
+            for group in self._at(time):
+                name = _label(group[self._column])
+                tokens = group["prompt_tokens"] + group["completion_tokens"]
+                found[name if name in names else NOBODY][place] += tokens
+        return found
+
+    def _at(self, time: datetime.datetime) -> list[Group]:
+        return self._periods.get(time) or self._periods.get(time.date()) or []
 
 
-def over_time(choice: Choice, times: Sequence[datetime.datetime]) -> list[Sums]:
-    period = _period(choice)
-    groups = choice.rows.values(period).annotate(**_aggregates())
-    found = {_moment(group[period]): _sums(group) for group in groups}
-    return [found.get(time, Sums()) for time in times]
+def _grouped(choice: Choice, *columns: str) -> list[Group]:
+    return list(choice.rows.values(*columns).annotate(**{name: Sum(name) for name in SUMS}))
 
 
-def tokens_over_time(
-    choice: Choice, times: Sequence[datetime.datetime], column: str, names: Sequence[str]
-) -> dict[str, list[int]]:
-    """Of each of `names` in `column` the tokens at each time; the others together as ""."""
-    period = _period(choice)
-    places = {time: place for place, time in enumerate(times)}
-    found = {name: [0] * len(times) for name in (*names, "")}
-    groups = choice.rows.values(period, column).annotate(
-        tokens=Sum("prompt_tokens") + Sum("completion_tokens")
-    )
+def _split(groups: Iterable[Group], column: str) -> dict[Any, list[Group]]:
+    found: dict[Any, list[Group]] = defaultdict(list)
     for group in groups:
-        name = str(group[column] or NOBODY)
-        place = places.get(_moment(group[period]))
-        if place is not None:
-            found[name if name in names else ""][place] += group["tokens"]
+        found[group[column]].append(group)
     return found
 
 
-def _period(choice: Choice) -> str:
-    return "hour" if choice.step == HOUR else "day"
-
-
-def _moment(period: datetime.datetime | datetime.date) -> datetime.datetime:
-    if isinstance(period, datetime.datetime):
-        return period
-    return datetime.datetime.combine(period, datetime.time(), datetime.UTC)
-
-
-def _aggregates() -> dict[str, Sum]:
-    return {f"{name}__sum": Sum(name) for name in SUMS}
-
-
-def _sums(group: dict[str, Any], label: str = "") -> Sums:
-    numbers = {name: group[f"{name}__sum"] or 0 for name in SUMS if name not in TTFT_COLUMNS}
-    first_tokens = tuple(group[f"{name}__sum"] or 0 for name in TTFT_COLUMNS)
+def _added(groups: Sequence[Group], label: str = "") -> Sums:
+    numbers = {name: int(sum(group[name] for group in groups)) for name in _NUMBERS}
+    first_tokens = tuple(int(sum(group[name] for group in groups)) for name in TTFT_COLUMNS)
     return Sums(label=label, first_tokens=first_tokens, **numbers)
+
+
+def _label(value: Any) -> str:
+    return str(value or NOBODY)

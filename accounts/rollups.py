@@ -1,63 +1,106 @@
-"""Sums the ledger by the hour, and the hours by the day, so that pages read few rows.
+"""Sums the ledger by hour, day and week, so that pages read few rows.
 
-Again gives the same. Whatever was missed while nothing ran is made up for.
+    ledger lines → hours → days → weeks        one transaction for the hours of one day
+
+What is summed is found by the lines that are new, so late lines count whenever they come, and so
+does all that was missed while nothing ran. Again gives the same.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
-from django.db import transaction
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db import connection, transaction
+from django.db.models import CharField, Count, DateField, F, Max, Q, QuerySet, Sum, Value
+from django.db.models.functions import Cast, Coalesce, Concat, TruncHour
 from django.utils import timezone
 
-from accounts.models import DailyUsage, HourlyUsage, UsageRecord
-from accounts.models.usage import TTFT_BOUNDS, TTFT_COLUMNS
+from accounts.models import DailyUsage, HourlyUsage, RollUpMark, UsageRecord, WeeklyUsage
+from accounts.models.usage import TTFT_BOUNDS, TTFT_COLUMNS, UsageSums
 
 HOUR = datetime.timedelta(hours=1)
 DAY = datetime.timedelta(days=1)
+WEEK = datetime.timedelta(days=7)
+# No transaction lasts so long: afterwards every smaller id is committed, or never will be
+_SETTLED_AFTER = datetime.timedelta(minutes=10)
 _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens")
 SUMS = ("requests", "errors", *_TOKENS, *TTFT_COLUMNS)
+_BY = ("payer", "user_id", "api_key_id", "model_name")
 _ERRORS = Q(end__in=[UsageRecord.End.FAILED, UsageRecord.End.REFUSED])
-_BY = ("user_id", "api_key_id", "model_name")
-
-
-def roll_up_usage(hour: datetime.datetime) -> int:
-    """Sum the ledger of the hour around `hour`. Returns rows written."""
-    start = hour.replace(minute=0, second=0, microsecond=0)
-    lines = UsageRecord.objects.filter(created_at__gte=start, created_at__lt=start + HOUR)
-    sums = {
-        "requests": Count("id"),
-        "errors": Count("id", filter=_ERRORS),
-        **{name: Sum(name) for name in _TOKENS},
-        **dict(_first_token_counts()),
-    }
-    return _replace(HourlyUsage, "hour", start, lines.order_by().values(*_BY).annotate(**sums))
-
-
-def roll_up_day(day: datetime.date) -> int:
-    """Sum the hours of `day`. Returns rows written."""
-    start = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
-    hours = HourlyUsage.objects.filter(hour__gte=start, hour__lt=start + DAY)
-    sums = {name: Sum(name) for name in SUMS}
-    return _replace(DailyUsage, "day", day, hours.order_by().values(*_BY).annotate(**sums))
 
 
 def roll_up_what_is_new() -> None:
-    """From the last hour that was summed, which may have gone on, until now."""
+    """Sum every hour that has lines since the last time, with its day and its week."""
+    mark, _ = RollUpMark.objects.get_or_create(pk=1)
+    newest = UsageRecord.objects.aggregate(newest=Max("id"))["newest"] or 0
+    new_lines = UsageRecord.objects.filter(id__gt=mark.settled_id).order_by()
+    hours = sorted(new_lines.values_list(_hour_of_line(), flat=True).distinct())
+    for _, of_day in groupby(hours, datetime.datetime.date):
+        roll_up_hours(list(of_day))
+    _move(mark, newest)
+
+
+def roll_up_hours(hours: Sequence[datetime.datetime]) -> None:
+    """Sum these hours of one day, what lies between them, and their day and week."""
+    first, day = hours[0], hours[0].date()
+    monday = day - day.weekday() * DAY
+    with transaction.atomic():
+        RollUpMark.objects.select_for_update().get_or_create(pk=1)
+        lines = UsageRecord.objects.filter(created_at__gte=first, created_at__lt=hours[-1] + HOUR)
+        _replace(HourlyUsage, Q(period__range=(first, hours[-1])), _sums_of_lines(lines))
+        midnight = datetime.datetime.combine(day, datetime.time(), datetime.UTC)
+        of_day = HourlyUsage.objects.filter(period__gte=midnight, period__lt=midnight + DAY)
+        _replace(DailyUsage, Q(period=day), _sums_of_sums(of_day, day))
+        of_week = DailyUsage.objects.filter(period__gte=monday, period__lt=monday + WEEK)
+        _replace(WeeklyUsage, Q(period=monday), _sums_of_sums(of_week, monday))
+
+
+def _move(mark: RollUpMark, newest: int) -> None:
     now = timezone.now()
-    last = HourlyUsage.objects.aggregate(last=Max("hour"))["last"]
-    first = last or UsageRecord.objects.aggregate(first=Min("created_at"))["first"]
-    if first is None:
+    if newest and now - mark.seen_at < _SETTLED_AFTER and mark.seen_id:
         return
-    hour = first = min(first, now - HOUR).replace(minute=0, second=0, microsecond=0)
-    while hour <= now:
-        roll_up_usage(hour)
-        hour += HOUR
-    for number in range((now.date() - first.date()).days + 1):
-        roll_up_day(first.date() + number * DAY)
+    RollUpMark.objects.filter(pk=1).update(settled_id=mark.seen_id, seen_id=newest, seen_at=now)
+
+
+def _hour_of_line() -> TruncHour:
+    return TruncHour("created_at", tzinfo=datetime.UTC)
+
+
+def _sums_of_lines(lines: QuerySet[Any]) -> QuerySet[Any, dict[str, Any]]:
+    payer = Concat(_id_or_dash("user_id"), Value(":"), _id_or_dash("api_key_id"))
+    by = lines.order_by().values(*_BY[1:], period=_hour_of_line(), payer=payer)
+    return by.annotate(
+        requests=Count("id"),
+        errors=Count("id", filter=_ERRORS),
+        **{name: Sum(name) for name in _TOKENS},
+        **dict(_first_token_counts()),
+    )
+
+
+def _sums_of_sums(finer: QuerySet[Any], period: datetime.date) -> QuerySet[Any, dict[str, Any]]:
+    by = finer.order_by().values(*_BY)
+    return by.annotate(
+        **{name: Sum(name) for name in SUMS}, period=Value(period, output_field=DateField())
+    )
+
+
+def _replace(model: type[UsageSums], stale: Q, sums: QuerySet[Any, dict[str, Any]]) -> None:
+    """In the database alone: a day may have thousands of sums."""
+    model.objects.filter(stale).delete()
+    columns = ", ".join(("period", *_BY, *SUMS))
+    select, parameters = sums.query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT INTO {model._meta.db_table} ({columns}) SELECT {columns} FROM ({select}) AS s",
+            parameters,
+        )
+
+
+def _id_or_dash(column: str) -> Coalesce:
+    return Coalesce(Cast(F(column), CharField()), Value("-"))
 
 
 def _first_token_counts() -> Iterator[tuple[str, Count]]:
@@ -68,24 +111,3 @@ def _first_token_counts() -> Iterator[tuple[str, Count]]:
         within &= Q(ttft_seconds__lt=upper) if upper is not None else Q()
         yield column, Count("id", filter=within)
         lower = upper
-
-
-def _replace(model: type[Any], period: str, at: Any, groups: QuerySet[Any, dict[str, Any]]) -> int:
-    with transaction.atomic():
-        model.objects.filter(**{period: at}).delete()
-        rows = [
-            model(**{period: at}, payer=_payer(sums["user_id"], sums["api_key_id"]), **sums)
-            for sums in groups
-        ]
-        # Two roll-ups at once: the second finds the first one's rows and writes the same again
-        model.objects.bulk_create(
-            rows,
-            update_conflicts=True,
-            unique_fields=[period, "payer", "model_name"],
-            update_fields=SUMS,
-        )
-    return len(rows)
-
-
-def _payer(user_id: int | None, api_key_id: int | None) -> str:
-    return f"{user_id or '-'}:{api_key_id or '-'}"

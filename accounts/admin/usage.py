@@ -63,8 +63,8 @@ class UsageRecordAdmin(ReadOnlyAdmin):
 
 @admin.register(HourlyUsage)
 class HourlyUsageAdmin(ReadOnlyAdmin):
-    list_display = ["hour", "user", "api_key", "model_name", "requests", "errors"]
+    list_display = ["period", "user", "api_key", "model_name", "requests", "errors"]
     list_display += ["prompt_tokens", "cached_tokens", "completion_tokens"]
-    list_filter = ["hour"]
+    list_filter = ["period"]
     list_select_related = ["user", "api_key"]
     search_fields = ["user__email", "api_key__prefix", "model_name"]

@@ -10,7 +10,14 @@ from accounts.models.invitation import Invitation
 from accounts.models.people import LowercaseEmailField, User, UserManager
 from accounts.models.quota import Quota, Spending
 from accounts.models.sign_in import SetupToken, SignInAttempt
-from accounts.models.usage import DailyUsage, HourlyUsage, TokenCounts, UsageRecord
+from accounts.models.usage import (
+    DailyUsage,
+    HourlyUsage,
+    RollUpMark,
+    TokenCounts,
+    UsageRecord,
+    WeeklyUsage,
+)
 
 __all__ = [
     "ApiKey",
@@ -23,6 +30,7 @@ __all__ = [
     "Invitation",
     "LowercaseEmailField",
     "Quota",
+    "RollUpMark",
     "Scope",
     "SetupToken",
     "SignInAttempt",
@@ -31,4 +39,5 @@ __all__ = [
     "UsageRecord",
     "User",
     "UserManager",
+    "WeeklyUsage",
 ]

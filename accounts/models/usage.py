@@ -39,8 +39,13 @@ class UsageRecord(TokenCounts):
 
     generation_id = models.UUIDField(unique=True)
     kind = models.CharField(max_length=8, choices=Kind, default=Kind.API)
-    user = models.ForeignKey(User, models.SET_NULL, null=True, verbose_name="person")
-    api_key = models.ForeignKey(ApiKey, models.SET_NULL, null=True, verbose_name="API key")
+    # Both are found by the indexes below
+    user = models.ForeignKey(
+        User, models.SET_NULL, null=True, db_index=False, verbose_name="person"
+    )
+    api_key = models.ForeignKey(
+        ApiKey, models.SET_NULL, null=True, db_index=False, verbose_name="API key"
+    )
     client = models.CharField(max_length=100, blank=True)
     model_name = models.CharField("model", max_length=200)
     queued_seconds = models.FloatField("queued", default=0)
@@ -72,16 +77,22 @@ TTFT_COLUMNS = tuple(f"ttft_{number}" for number in range(len(TTFT_BOUNDS) + 1))
 
 
 class UsageSums(TokenCounts):
-    """The ledger summed by person, key and model. It stays when the person is deleted.
+    """The ledger of one period, summed by person, key and model. Stays when the person is deleted.
 
     `payer` names person and key by their ids ("7:12", "7:-" for the chat page). Unlike the foreign
     keys it is never null, so it carries the uniqueness. The columns `ttft_0`, `ttft_1` ... count
-    first tokens by how long they took, since percentiles cannot be summed.
+    first tokens by how long they took, since percentiles cannot be summed. A subclass adds
+    `period`, the beginning of the hour, day or week, in UTC.
     """
 
     payer = models.CharField(max_length=48, editable=False)
     user = models.ForeignKey(
-        User, models.SET_NULL, null=True, related_name="+", verbose_name="person"
+        User,
+        models.SET_NULL,
+        null=True,
+        db_index=False,
+        related_name="+",
+        verbose_name="person",
     )
     api_key = models.ForeignKey(
         ApiKey, models.SET_NULL, null=True, related_name="+", verbose_name="API key"
@@ -103,39 +114,43 @@ class UsageSums(TokenCounts):
 
     class Meta:
         abstract = True
+        ordering = ["-period", "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["period", "payer", "model_name"], name="%(class)s_once")
+        ]
+        indexes = [models.Index(fields=["user", "-period"], name="%(class)s_of_person")]
+
+    def __str__(self) -> str:
+        return f"{self.period:%Y-%m-%d %H:00} {self.payer} {self.model_name}"  # type: ignore[attr-defined]
 
 
 class HourlyUsage(UsageSums):
-    hour = models.DateTimeField()
+    period = models.DateTimeField("hour")
 
-    class Meta:
-        ordering = ["-hour", "-id"]
-        verbose_name = "hourly usage"
-        verbose_name_plural = "hourly usage"
-        constraints = [
-            models.UniqueConstraint(
-                fields=["hour", "payer", "model_name"], name="hourly_usage_once"
-            )
-        ]
-        indexes = [models.Index(fields=["user", "-hour"], name="hourly_usage_of_person")]
-
-    def __str__(self) -> str:
-        return f"{self.hour:%Y-%m-%d %H:00} {self.payer} {self.model_name}"
+    class Meta(UsageSums.Meta):
+        verbose_name = verbose_name_plural = "hourly usage"
 
 
 class DailyUsage(UsageSums):
-    """The hours summed by day, in UTC."""
+    period = models.DateField("day")
 
-    day = models.DateField()
 
-    class Meta:
-        ordering = ["-day", "-id"]
-        verbose_name = "daily usage"
-        verbose_name_plural = "daily usage"
-        constraints = [
-            models.UniqueConstraint(fields=["day", "payer", "model_name"], name="daily_usage_once")
-        ]
-        indexes = [models.Index(fields=["user", "-day"], name="daily_usage_of_person")]
+class WeeklyUsage(UsageSums):
+    """Weeks begin on Monday."""
+
+    period = models.DateField("week")
+
+
+class RollUpMark(models.Model):
+    """How far the ledger is summed. One row; whoever sums a day locks it.
+
+    Every line up to `settled_id` is in the sums. `seen_id` was the newest at `seen_at`: a line
+    below it may have been committed later, but not many minutes later.
+    """
+
+    settled_id = models.BigIntegerField(default=0)
+    seen_id = models.BigIntegerField(default=0)
+    seen_at = models.DateTimeField(default=timezone.now)
 
     def __str__(self) -> str:
-        return f"{self.day} {self.payer} {self.model_name}"
+        return f"{self.settled_id} of {self.seen_id}"

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from accounts.audit import record_of
-from accounts.figures import Sums, by, total
+from accounts.figures import Sums, Usage
 from accounts.invitations import groups_managed_by, may_invite, people_seen_by
 from accounts.models import ApiKey, User
 from hosting.usage.choices import WINDOWS, Asked, ask_own, ask_team
@@ -33,10 +33,11 @@ _CHAT = "Chat page"
 @never_cache
 def my_usage(request: HttpRequest) -> HttpResponse:
     asked = ask_own(request.user, request.GET)
-    models = by(asked.choice, "model_name")
+    usage = Usage(asked.choice)
+    models = usage.by("model_name")
     split = Split(column="model_name", largest=[row.label for row in models], names={})
-    context = _context(request, asked, split) | {
-        "tables": [("Models", models), ("Keys", _named_keys(by(asked.choice, "api_key_id")))],
+    context = _context(request, asked, usage, split) | {
+        "tables": [("Models", models), ("Keys", _named_keys(usage.by("api_key_id")))],
         "keys": ApiKey.objects.filter(user=request.user),
     }
     return render(request, "usage/mine.html", context)
@@ -47,14 +48,15 @@ def my_usage(request: HttpRequest) -> HttpResponse:
 @never_cache
 def team_usage(request: HttpRequest) -> HttpResponse:
     asked = _ask_team(request)
-    people = by(asked.choice, "user_id")
+    usage = Usage(asked.choice)
+    people = usage.by("user_id")
     names = _names_of_people(people)
     split = Split(column="user_id", largest=[row.label for row in people], names=names)
-    context = _context(request, asked, split) | {
+    context = _context(request, asked, usage, split) | {
         "tables": [
             ("People", _renamed(people, names)),
-            ("Models", by(asked.choice, "model_name")),
-            ("Keys", _named_keys(by(asked.choice, "api_key_id"))),
+            ("Models", usage.by("model_name")),
+            ("Keys", _named_keys(usage.by("api_key_id"))),
         ],
         "people": people_seen_by(request.user).order_by("name", "email"),
         "groups": groups_managed_by(request.user).order_by("name"),
@@ -65,7 +67,7 @@ def team_usage(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def my_csv(request: HttpRequest) -> HttpResponse:
-    return _csv(by(ask_own(request.user, request.GET).choice, "model_name"), "model")
+    return _csv(Usage(ask_own(request.user, request.GET).choice).by("model_name"), "model")
 
 
 @login_required
@@ -73,7 +75,7 @@ def my_csv(request: HttpRequest) -> HttpResponse:
 def team_csv(request: HttpRequest) -> HttpResponse:
     asked = _ask_team(request)
     record_of(request, "usage.export", target=asked.person or asked.group or "everybody")
-    people = by(asked.choice, "user_id")
+    people = Usage(asked.choice).by("user_id")
     return _csv(_renamed(people, _names_of_people(people)), "person")
 
 
@@ -83,12 +85,12 @@ def _ask_team(request: HttpRequest) -> Asked:
     return ask_team(request.user, request.GET)
 
 
-def _context(request: HttpRequest, asked: Asked, split: Split) -> dict[str, Any]:
+def _context(request: HttpRequest, asked: Asked, usage: Usage, split: Split) -> dict[str, Any]:
     return {
         "asked": asked,
         "windows": [(name, label) for name, (label, _) in WINDOWS.items()],
-        "total": total(asked.choice),
-        "models": [row.label for row in by(asked.choice, "model_name")],
+        "total": usage.total,
+        "models": [row.label for row in usage.by("model_name")],
         "history": history(asked.choice, split, asked.window),
         "query": request.GET.urlencode(),
         "may_see_team": may_invite(request.user),

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from accounts.figures import Choice, Sums, over_time, times_of, tokens_over_time
+from accounts.figures import Choice, Sums, UsageOverTime
 
 _MOST_SERIES = 5
 
@@ -22,15 +22,15 @@ class Split:
 
 
 def history(choice: Choice, split: Split, window: str) -> dict[str, Any]:
-    times = times_of(choice)
-    sums = over_time(choice, times)
+    usage = UsageOverTime(choice, split.column)
+    sums = usage.sums
     return {
-        "times": [int(time.timestamp()) for time in times],
+        "times": [int(time.timestamp()) for time in usage.times],
         "step_seconds": int(choice.step / datetime.timedelta(seconds=1)),
         "window": window,
         "marks": [],
         "plots": [
-            _tokens(choice, times, split),
+            _tokens(usage, split),
             _plot("requests", "Requests", "count", "stack", _requests(sums)),
             _plot("cached", "Prompt tokens from the cache", "percent", "lines", _cached(sums)),
             _plot("ttft", "Time to the first token", "seconds", "lines", _first_tokens(sums)),
@@ -38,9 +38,9 @@ def history(choice: Choice, split: Split, window: str) -> dict[str, Any]:
     }
 
 
-def _tokens(choice: Choice, times: Sequence[datetime.datetime], split: Split) -> dict[str, Any]:
+def _tokens(usage: UsageOverTime, split: Split) -> dict[str, Any]:
     shown = split.largest[:_MOST_SERIES]
-    found = tokens_over_time(choice, times, split.column, shown)
+    found = usage.tokens(shown)
     series = [
         _series(split.names.get(name, name), found[name], tone)
         for tone, name in enumerate(shown, 1)

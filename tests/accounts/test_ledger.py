@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from accounts.keys import create_api_key
 from accounts.ledger import record_usage
 from accounts.models import HourlyUsage, Spending, UsageRecord, User
-from accounts.rollups import roll_up_usage
+from accounts.rollups import roll_up_hours
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 
@@ -93,9 +93,10 @@ def test_an_hour_is_summed_by_person_key_and_model(person: User, stranger: User)
     write(make_record(user=person, api_key=key))
     write(make_record(user=person, model_name="other"))
     write(make_record(user=stranger))
-    assert roll_up_usage(NOON + datetime.timedelta(minutes=37)) == 4
+    roll_up_hours([NOON])
+    assert HourlyUsage.objects.count() == 4
     chat = HourlyUsage.objects.get(user=person, api_key=None, model_name="demo")
-    assert (chat.hour, chat.requests, chat.errors) == (NOON, 2, 1)
+    assert (chat.period, chat.requests, chat.errors) == (NOON, 2, 1)
     assert (chat.prompt_tokens, chat.cached_tokens, chat.completion_tokens) == (20, 8, 3)
 
 
@@ -103,17 +104,17 @@ def test_the_neighbouring_hours_are_left_alone(person: User) -> None:
     for offset in (-1, 0, 3599, 3600):
         moment = NOON + datetime.timedelta(seconds=offset)
         write(make_record(user=person, created_at=moment))
-    roll_up_usage(NOON)
+    roll_up_hours([NOON])
     assert HourlyUsage.objects.get().requests == 2
 
 
 def test_rolling_up_again_gives_the_same_and_takes_in_what_came_late(person: User) -> None:
     write(make_record(user=person))
-    roll_up_usage(NOON)
-    roll_up_usage(NOON)
+    roll_up_hours([NOON])
+    roll_up_hours([NOON])
     assert HourlyUsage.objects.get().requests == 1
     write(make_record(user=person))
-    roll_up_usage(NOON)
+    roll_up_hours([NOON])
     assert HourlyUsage.objects.get().requests == 2
 
 
@@ -122,7 +123,7 @@ def test_usage_outlives_the_people_who_made_it(person: User, stranger: User) -> 
         key, _ = create_api_key(user=user, name="laptop")
         write(make_record(user=user, api_key=key))
         write(make_record(user=user))
-    roll_up_usage(NOON)
+    roll_up_hours([NOON])
     User.objects.all().delete()
     assert UsageRecord.objects.filter(user=None).count() == 4
     assert HourlyUsage.objects.filter(user=None, api_key=None).count() == 4

@@ -9,8 +9,8 @@ import pytest
 from django.db.models import Q
 from django.utils import timezone
 
-from accounts.figures import Choice, Sums, by, over_time, times_of, tokens_over_time, total
-from accounts.models import DailyUsage, HourlyUsage, UsageRecord, User
+from accounts.figures import Choice, Sums, Usage, UsageOverTime
+from accounts.models import DailyUsage, HourlyUsage, UsageRecord, User, WeeklyUsage
 from accounts.rollups import roll_up_what_is_new
 
 NOW = timezone.now()
@@ -40,7 +40,7 @@ def days(number: int, **fields: Q | str) -> Choice:
 
 
 def test_hours_and_days_hold_the_whole_ledger(ledger: None) -> None:
-    for model in (HourlyUsage, DailyUsage):
+    for model in (HourlyUsage, DailyUsage, WeeklyUsage):
         assert sum(row.requests for row in model.objects.all()) == 6
         assert sum(row.prompt_tokens for row in model.objects.all()) == 600
 
@@ -49,38 +49,45 @@ def test_again_gives_the_same_and_finds_what_is_new(ledger: None, person: User) 
     write(person, hours_ago=0)
     roll_up_what_is_new()
     roll_up_what_is_new()
-    assert total(days(30)).requests == 7
+    assert Usage(days(30)).total.requests == 7
 
 
 def test_totals_are_of_whom_and_when_was_asked(ledger: None, person: User) -> None:
-    assert total(days(30)).requests == 6
-    assert total(days(7)).requests == 5
-    assert total(days(7, whose=Q(user=person))).requests == 4
-    failed = total(days(7, model_name="other"))
+    assert Usage(days(30)).total.requests == 6
+    assert Usage(days(7)).total.requests == 5
+    assert Usage(days(7, whose=Q(user=person))).total.requests == 4
+    failed = Usage(days(7, model_name="other")).total
     assert (failed.requests, failed.errors) == (1, 1)
 
 
 def test_a_short_time_is_told_by_the_hour(ledger: None) -> None:
-    choice = days(1)
-    times = times_of(choice)
-    assert len(times) == 25
-    assert sum(one.requests for one in over_time(choice, times)) == 4
+    usage = UsageOverTime(days(1), "model_name")
+    assert len(usage.times) == 25
+    assert sum(one.requests for one in usage.sums) == 4
+
+
+def test_a_year_is_told_by_the_week(ledger: None) -> None:
+    usage = UsageOverTime(days(364), "model_name")
+    assert len(usage.times) == 53
+    assert {time.weekday() for time in usage.times} == {0}
+    assert sum(one.requests for one in usage.sums) == Usage(days(364)).total.requests == 6
 
 
 def test_the_largest_comes_first(ledger: None, person: User, stranger: User) -> None:
-    assert [row.label for row in by(days(30), "user_id")] == [str(person.pk), str(stranger.pk)]
+    assert [row.label for row in Usage(days(30)).by("user_id")] == [
+        str(person.pk),
+        str(stranger.pk),
+    ]
 
 
 def test_tokens_by_model_over_time_leave_none_out(ledger: None) -> None:
-    choice = days(30)
-    times = times_of(choice)
-    found = tokens_over_time(choice, times, "model_name", ["demo"])
+    found = UsageOverTime(days(30), "model_name").tokens(["demo"])
     assert sum(found["demo"]) == 5 * 110
     assert sum(found[""]) == 110
 
 
 def test_percentiles_come_from_the_counts(ledger: None, person: User) -> None:
-    sums = total(days(30))
+    sums = Usage(days(30)).total
     assert sums.ttft_p50 is not None and 0.25 <= sums.ttft_p50 <= 0.5
     assert sums.ttft_p95 is not None and 4 <= sums.ttft_p95 <= 8
     assert Sums().ttft_p50 is None
