@@ -94,6 +94,8 @@ class PrefixReuse:
         query = self._query(live, len(sequence.token_ids))
         plan = self._cache.plan_in_memory(query)
         sequence.boundaries = self._boundaries(live, query, plan)
+        if self._cache.is_fetching(live.request_id):
+            sequence.races_from = plan.num_tokens
         live.prefix = self._cache.used(query, plan, begun=live.prefix, request_id=live.request_id)
         live.note_cached(plan.num_tokens)
         if not plan.is_cold:
@@ -102,6 +104,7 @@ class PrefixReuse:
     def go_on(self, live: LiveRequest) -> None:
         """Leap over what came from disk while the row was computing it, if that is worth it."""
         sequence = live.sequence
+        sequence.races_from = None
         query = self._query(live, len(sequence.token_ids))
         plan = self._cache.plan_in_memory(query)
         gained = plan.num_tokens - sequence.computed_tokens

@@ -57,6 +57,10 @@ class Fetches:
         self._ended.append(result.request_id)
         return fetch.fault is Miss.LATE
 
+    def is_under_way(self, request_id: str) -> bool:
+        fetch = self._fetches.get(request_id)
+        return fetch is not None and fetch.is_under_way
+
     def disk_tokens(self, request_id: str) -> int:
         """So many tokens of what is in memory now came from disk for this request, at most."""
         fetch = self._fetches.get(request_id)

@@ -28,12 +28,12 @@ from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
 from engine.cache.io_thread import CacheIO, Read, Restored, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.nodes import Node, Nodes
+from engine.cache.nodes import Node
 from engine.cache.owners import is_nobodys, may_use
 from engine.cache.plan import Miss, Query, RestorePlan, plan_restore
 from engine.cache.record import ArrayBytes, Kind, RecordKey
+from engine.cache.records import Records
 from engine.cache.statistics import CacheStatistics
-from engine.core.blocks import Span
 
 BOTH_TIERS = (wire.CacheTier.MEMORY, wire.CacheTier.DISK)
 
@@ -48,8 +48,7 @@ class ModelRules:
 
 
 class PrefixCache:
-    """Invariants: a node's in_memory kinds are those in the memory tier; a plan names only records
-    that its request may use."""
+    """Invariant: a plan names only records that its request may use."""
 
     def __init__(
         self,
@@ -62,15 +61,14 @@ class PrefixCache:
     ) -> None:
         self.memory = memory
         self.io = io
-        self.nodes = Nodes()
         self.statistics = CacheStatistics()
         self.costs = RestoreCosts()
-        self._dump, self._revive = dump, revive
+        self._records = Records(memory, io, self.statistics, dump=dump, rows=rows)
+        self.nodes = self._records.nodes
+        self._revive = revive
         self._rules: dict[str, ModelRules] = {}
         self._fetches = Fetches(io)
         self._pinned: dict[str, list[RecordKey]] = {}  # by request_id
-        for row in rows:
-            self._add_row(row)
 
     # --- looking up
 
@@ -146,6 +144,9 @@ class PrefixCache:
         wanted = [Wanted(record, self._tokens_of(record)) for record in plan.from_disk]
         self._fetches.start(request_id, plan, wanted, deadline_at=deadline_at)
 
+    def is_fetching(self, request_id: str) -> bool:
+        return self._fetches.is_under_way(request_id)
+
     def take_fetched(self) -> list[str]:
         """Requests whose reading has ended; what could be read is in memory. Plan them again."""
         if self.io is not None:
@@ -156,7 +157,7 @@ class PrefixCache:
                     case Restored():
                         self._take_restored(result)
                     case Saved():
-                        self._take_saved(result)
+                        self._records.take_saved(result)
         return self._fetches.take_ended()
 
     # --- keeping
@@ -173,7 +174,7 @@ class PrefixCache:
             is_ours = node is not None and self._may_use(node, query)
             held = node.in_memory if node is not None and is_ours else set()
             if node is not None:
-                self._add_owners(node, query.owners)
+                self._records.add_owners(node, query.owners)
             is_boundary = query.needs.has_boundaries and span.stop in boundaries
             capture = Capture(
                 span,
@@ -189,29 +190,27 @@ class PrefixCache:
         for block in reversed(captured):
             for kind, payload in ((Kind.SLICE, block.slice), (Kind.BOUNDARY, block.boundary)):
                 if payload is not None:
-                    self._hold(query, block.span, kind, payload)
+                    self._records.hold(
+                        block.span, kind, payload, model=query.model, owners=query.owners
+                    )
             if not query.needs.has_boundaries:
-                self._drop_outgrown(block.span)
+                self._records.drop_outgrown(block.span)
 
     def persist(self, query: Query) -> None:
         """Hand the records of this prompt that are not on disk to the writer."""
-        if self.io is None or not self._rules_of(query.model).is_on_disk:
+        if not self._rules_of(query.model).is_on_disk:
             return
         used_at = time.time()
         for place, span in enumerate(query.spans()):
-            node = self.nodes.find(span)
-            if node is not None:
-                for kind in sorted(node.in_memory - node.on_disk.keys() - node.saving):
-                    self._save(self.io, node, kind, used_at=used_at - place * CHAIN_STEP_SECONDS)
+            if (node := self.nodes.find(span)) is not None:
+                self._records.save(node, used_at=used_at - place * CHAIN_STEP_SECONDS)
 
     # --- rules and people
 
     def set_rules(self, model: str, rules: ModelRules) -> None:
         was_on_disk = self._rules_of(model).is_on_disk
         self._rules[model] = rules
-        self.nodes.dropped(
-            self.memory.set_share(model, rules.memory_share), tier=wire.CacheTier.MEMORY
-        )
+        self._records.set_share(model, rules.memory_share)
         if was_on_disk and not rules.is_on_disk:
             self.clear(model, tiers=(wire.CacheTier.DISK,))
 
@@ -221,25 +220,21 @@ class PrefixCache:
         for node in self.nodes:
             if owner not in node.owners:
                 continue
-            node.discard_owner(owner)
+            self._records.discard_owner(node, owner)
             if is_nobodys(node.owners):
                 records += node.records()
-                continue
-            self._write_owners(node)
-            self._pin_published(node)
-        self._remove(records, tiers=BOTH_TIERS)
+        self._records.remove(records)
         return len(records)
 
     def clear(self, model: str, *, tiers: Sequence[wire.CacheTier] = BOTH_TIERS) -> None:
         """Remove what is kept of a model in these tiers."""
         nodes = [node for node in self.nodes if node.model == model]
-        self._remove([record for node in nodes for record in node.records()], tiers=tiers)
+        records = [record for node in nodes for record in node.records()]
+        self._records.remove(records, tiers=tiers)
 
     def shrink(self, to_bytes: int) -> int:
         """Let the memory tier go down to this size, for now; how many bytes it gave back."""
-        before = self.memory.used_bytes
-        self.nodes.dropped(self.memory.shrink(to_bytes), tier=wire.CacheTier.MEMORY)
-        return before - self.memory.used_bytes
+        return self._records.shrink(to_bytes)
 
     # --- inside
 
@@ -254,13 +249,10 @@ class PrefixCache:
         records = [record for record, _ in plan.slices]
         if plan.boundary is not None:
             records.append(plan.boundary)
-        self.memory.touch(reversed(records))
+        self._records.touch(records)
         if request_id:
             self.memory.unpin(reversed(self._pinned.pop(request_id, [])))
             self._pinned[request_id] = self.memory.pin(records)
-        if self.io is not None and records:
-            used_at = time.time()
-            self.io.maintain(lambda disk: disk.touch(records, used_at))
 
     def load_seconds(self, plan: RestorePlan) -> float:
         num_bytes = sum(self._file_bytes(record) for record in plan.from_disk)
@@ -275,84 +267,12 @@ class PrefixCache:
         assert node is not None, "a plan names known blocks only"
         return node.tokens
 
-    def _hold(self, query: Query, span: Span, kind: Kind, payload: Payload) -> None:
-        node = self.nodes.obtain(
-            key=span.key, parent=span.parent, tokens=span.token_bytes, model=query.model
-        )
-        self._add_owners(node, query.owners)
-        self._put(node, kind, payload)
-
-    def _put(self, node: Node, kind: Kind, payload: Payload) -> None:
-        if kind in node.in_memory:
-            return
-        node.in_memory.add(kind)
-        evicted = self.memory.put(
-            node.record(kind), payload.content, num_bytes=payload.num_bytes, model=node.model
-        )
-        self._pin_published(node)
-        self.nodes.dropped(evicted, tier=wire.CacheTier.MEMORY)
-
-    def _pin_published(self, node: Node) -> None:
-        """A published prompt stays in memory until it is published no more."""
-        if node.is_published:
-            held = {node.record(kind) for kind in node.in_memory}
-            node.pinned.update(self.memory.pin(held - node.pinned))
-        elif node.pinned:
-            self.memory.unpin(node.pinned)
-            node.pinned.clear()
-
-    def _drop_outgrown(self, span: Span) -> None:
-        """Tails of earlier turns that this block begins with: a restore can end inside it."""
-        node = self.nodes.find(span)
-        if node is None:
-            return
-        outgrown = [
-            tail
-            for tail in self.nodes.children(span.parent)
-            if len(tail.tokens) < len(node.tokens)
-            and tail.owners <= node.owners
-            and node.tokens.startswith(tail.tokens)
-        ]
-        self._remove([one for tail in outgrown for one in tail.records()], tiers=BOTH_TIERS)
-
-    def _save(self, io: CacheIO, node: Node, kind: Kind, *, used_at: float) -> None:
-        row = Row(
-            record=node.record(kind),
-            model=node.model,
-            parent=node.parent,
-            tokens=node.tokens,
-            file_bytes=0,
-            owners=frozenset(node.owners),
-            used_at=used_at,
-        )
-        self.statistics.num_saved += 1
-        if io.save(row, self._dump(self.memory.get(row.record))):
-            node.saving.add(kind)
-        else:
-            self.statistics.num_dropped += 1
-
-    def _take_saved(self, saved: Saved) -> None:
-        self.nodes.dropped(saved.evicted, tier=wire.CacheTier.DISK)
-        node = self.nodes.get(saved.record.block)
-        if node is not None:
-            node.saving.discard(saved.record.kind)
-        if not saved.is_persisted:
-            self.statistics.num_dropped += 1
-            return
-        self.statistics.num_persisted += 1
-        if node is None:  # left memory and was forgotten before the writer came to it
-            self._remove_files([saved.record])
-            return
-        self.nodes.put_on_disk(node, saved.record.kind, saved.file_bytes)
-        if node.owners != saved.owners:  # others became owners since it was handed over
-            self._write_owners(node)
-
     def _take_read(self, read: Read) -> None:
         node = self.nodes.get(read.record.block)
         if not self._fetches.note_read(read.request_id, read.record) or node is None:
             return
         if read.record.kind not in node.in_memory:
-            self._put(node, read.record.kind, self._revive(read.arrays))
+            self._records.put(node, read.record.kind, self._revive(read.arrays))
         pinned = self.memory.pin([read.record])
         self._pinned.setdefault(read.request_id, []).extend(pinned)
 
@@ -361,36 +281,6 @@ class PrefixCache:
         self.costs.learn(result.num_bytes, result.num_records, result.seconds)
         is_late = self._fetches.end(result)
         self.statistics.count_restore(result.seconds, is_late=is_late)
-
-    def _add_row(self, row: Row) -> None:
-        node = self.nodes.obtain(
-            key=row.record.block, parent=row.parent, tokens=row.tokens, model=row.model
-        )
-        self.nodes.put_on_disk(node, row.record.kind, row.file_bytes)
-        node.add_owners(row.owners)
-
-    def _add_owners(self, node: Node, owners: frozenset[bytes]) -> None:
-        if node.add_owners(owners):
-            self._write_owners(node)
-            self._pin_published(node)
-
-    def _write_owners(self, node: Node) -> None:
-        if self.io is not None and node.on_disk:
-            key, owners = node.key, frozenset(node.owners)
-            self.io.maintain(lambda disk: disk.set_owners(key, owners))
-
-    def _remove(self, records: list[RecordKey], *, tiers: Sequence[wire.CacheTier]) -> None:
-        if wire.CacheTier.MEMORY in tiers:
-            for record in records:
-                self.memory.remove(record)
-            self.nodes.dropped(records, tier=wire.CacheTier.MEMORY)
-        if wire.CacheTier.DISK in tiers:
-            self.nodes.dropped(records, tier=wire.CacheTier.DISK)
-            self._remove_files(records)
-
-    def _remove_files(self, records: list[RecordKey]) -> None:
-        if self.io is not None and records:
-            self.io.maintain(lambda disk: disk.remove(records))
 
 
 def _prefix_use(plan: RestorePlan, miss: Miss, disk_tokens: int) -> wire.PrefixUse:

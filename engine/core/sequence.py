@@ -30,7 +30,8 @@ class Sequence:
     - num_output_tokens <= num_drawn <= max_tokens.
 
     `boundaries` are positions, ascending, at which a slice has to end: what the row's caches hold
-    there is worth keeping.
+    there is worth keeping. `races_from`: at so many computed tokens it began
+    to compute what the disk may still bring; None when there is no such race.
     """
 
     def __init__(self, work: wire.Work, *, delivered_token_ids: tuple[int, ...], arrived_at: float):
@@ -45,6 +46,7 @@ class Sequence:
         self.computed_tokens = 0
         self.num_drawn = len(delivered_token_ids)
         self.boundaries: tuple[int, ...] = ()
+        self.races_from: int | None = None
         self.grammar: PendingGrammar | None = None
 
     @property
@@ -80,4 +82,5 @@ class Sequence:
         self.row_id = None
         self.computed_tokens = 0
         self.boundaries = ()
+        self.races_from = None
         self.num_drawn = self.num_output_tokens

@@ -15,6 +15,7 @@ from engine.core.step import Slice
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 _RECTANGLE_TOKENS = 512  # a forward of this size is efficient; a larger one only delays its rows
 _SIMILAR_FACTOR = 2
+_LEAST_RACE_TOKENS = 256
 
 
 def plan_slices(
@@ -22,7 +23,8 @@ def plan_slices(
 ) -> tuple[Slice, ...]:
     """At least one slice, and as many as fit into `seconds`. Advances the sequences.
 
-    A row that reaches a boundary rests until the next turn: its caches are copied in between.
+    A row that reaches a boundary rests until the next turn, for its caches are copied in between;
+    so does one that races the disk, for it may leap.
     """
     slices: list[Slice] = []
     left = seconds
@@ -35,7 +37,7 @@ def plan_slices(
         width = max(width, min(pace.least_slice_tokens, _tokens_to_stop(pending[0])))
         rows = _rectangle(pending, width, cost=cost, seconds=left)
         slices.append(_cut(rows, width))
-        if slices[-1].ends_at_boundary:
+        if slices[-1].ends_at_boundary or rows[0].races_from is not None:
             resting.add(rows[0].request_id)
         left -= cost.predict(slices[-1].num_tokens, slices[-1].mean_context)
         if left <= 0:
@@ -57,10 +59,18 @@ def _mean_context(sequence: Sequence) -> float:
 
 
 def _tokens_to_stop(sequence: Sequence) -> int:
-    """How far a slice may go: to the next boundary, or to the end of what is to be computed."""
-    if (boundary := sequence.next_boundary) is None:
-        return sequence.slice_tokens_left
-    return min(boundary - sequence.computed_tokens, sequence.slice_tokens_left)
+    """How far a slice may go: to the next boundary, or to the end of what is to be computed.
+
+    While it races the disk, a slice is no longer than those before it together: then the row does
+    not come to its leap much later than the disk.
+    """
+    most = sequence.slice_tokens_left
+    if sequence.races_from is not None:
+        raced = sequence.computed_tokens - sequence.races_from
+        most = min(most, max(_LEAST_RACE_TOKENS, raced))
+    if (boundary := sequence.next_boundary) is not None:
+        most = min(most, boundary - sequence.computed_tokens)
+    return most
 
 
 def _width(sequence: Sequence, *, cost: CostModel, pace: Pace, seconds: float) -> int:

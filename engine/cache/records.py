@@ -1,0 +1,190 @@
+"""Where records are: the tree of nodes and both tiers, kept in step.
+
+It decides neither what a request may use nor what is worth keeping. Payloads are opaque. Owner: the
+model thread; the disk is behind CacheIO.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from engine import wire
+from engine.cache.captures import Payload
+from engine.cache.disk_index import Row
+from engine.cache.io_thread import CacheIO, Saved
+from engine.cache.memory_tier import MemoryTier
+from engine.cache.nodes import Node, Nodes
+from engine.cache.record import ArrayBytes, Kind, RecordKey
+from engine.cache.statistics import CacheStatistics
+from engine.core.blocks import Span
+
+EVERY_TIER = tuple(wire.CacheTier)
+
+
+class Records:
+    """Invariants: a node's in_memory kinds are those in the memory tier; what is published is
+    pinned there as far as pins have room."""
+
+    def __init__(
+        self,
+        memory: MemoryTier,
+        io: CacheIO | None,
+        statistics: CacheStatistics,
+        *,
+        dump: Callable[[Any], Sequence[ArrayBytes]],
+        rows: Iterable[Row] = (),
+    ) -> None:
+        self.nodes = Nodes()
+        self._memory = memory
+        self._io = io
+        self._statistics = statistics
+        self._dump = dump
+        for row in rows:
+            self._add_row(row)
+
+    # --- in memory
+
+    def hold(
+        self, span: Span, kind: Kind, payload: Payload, *, model: str, owners: frozenset[bytes]
+    ) -> None:
+        """Keep what these owners computed for a block."""
+        node = self.nodes.obtain(
+            key=span.key, parent=span.parent, tokens=span.token_bytes, model=model
+        )
+        self.add_owners(node, owners)
+        self.put(node, kind, payload)
+
+    def put(self, node: Node, kind: Kind, payload: Payload) -> None:
+        if kind in node.in_memory:
+            return
+        node.in_memory.add(kind)
+        evicted = self._memory.put(
+            node.record(kind), payload.content, num_bytes=payload.num_bytes, model=node.model
+        )
+        self._pin_published(node)
+        self.nodes.dropped(evicted, tier=wire.CacheTier.MEMORY)
+
+    def touch(self, chain: Sequence[RecordKey]) -> None:
+        """A chain was used, from its beginning."""
+        self._memory.touch(reversed(chain))
+        if self._io is not None and chain:
+            used_at = time.time()
+            self._io.maintain(lambda disk: disk.touch(chain, used_at))
+
+    def set_share(self, model: str, share: float) -> None:
+        self.nodes.dropped(self._memory.set_share(model, share), tier=wire.CacheTier.MEMORY)
+
+    def shrink(self, to_bytes: int) -> int:
+        """Let the memory tier go down to this size; how many bytes it gave back."""
+        before = self._memory.used_bytes
+        self.nodes.dropped(self._memory.shrink(to_bytes), tier=wire.CacheTier.MEMORY)
+        return before - self._memory.used_bytes
+
+    # --- owners
+
+    def add_owners(self, node: Node, owners: frozenset[bytes]) -> None:
+        if node.add_owners(owners):
+            self._owners_changed(node)
+
+    def discard_owner(self, node: Node, owner: bytes) -> None:
+        node.discard_owner(owner)
+        self._owners_changed(node)
+
+    # --- on disk
+
+    def save(self, node: Node, *, used_at: float) -> None:
+        """Hand what is in memory and not on disk to the writer."""
+        if self._io is None:
+            return
+        for kind in sorted(node.in_memory - node.on_disk.keys() - node.saving):
+            row = Row(
+                record=node.record(kind),
+                model=node.model,
+                parent=node.parent,
+                tokens=node.tokens,
+                file_bytes=0,
+                owners=frozenset(node.owners),
+                used_at=used_at,
+            )
+            self._statistics.num_saved += 1
+            if self._io.save(row, self._dump(self._memory.get(row.record))):
+                node.saving.add(kind)
+            else:
+                self._statistics.num_dropped += 1
+
+    def take_saved(self, saved: Saved) -> None:
+        """The writer is done with a record, one way or the other."""
+        self.nodes.dropped(saved.evicted, tier=wire.CacheTier.DISK)
+        node = self.nodes.get(saved.record.block)
+        if node is not None:
+            node.saving.discard(saved.record.kind)
+        if not saved.is_persisted:
+            self._statistics.num_dropped += 1
+            return
+        self._statistics.num_persisted += 1
+        if node is None:  # left memory and was forgotten before the writer came to it
+            self._remove_files([saved.record])
+            return
+        self.nodes.put_on_disk(node, saved.record.kind, saved.file_bytes)
+        if node.owners != saved.owners:  # others became owners since it was handed over
+            self._write_owners(node)
+
+    # --- away
+
+    def remove(
+        self, records: list[RecordKey], *, tiers: Sequence[wire.CacheTier] = EVERY_TIER
+    ) -> None:
+        if wire.CacheTier.MEMORY in tiers:
+            for record in records:
+                self._memory.remove(record)
+            self.nodes.dropped(records, tier=wire.CacheTier.MEMORY)
+        if wire.CacheTier.DISK in tiers:
+            self.nodes.dropped(records, tier=wire.CacheTier.DISK)
+            self._remove_files(records)
+
+    def drop_outgrown(self, span: Span) -> None:
+        """Tails of earlier turns that this block begins with: a restore can end inside it."""
+        node = self.nodes.find(span)
+        if node is None:
+            return
+        outgrown = [
+            tail
+            for tail in self.nodes.children(span.parent)
+            if len(tail.tokens) < len(node.tokens)
+            and tail.owners <= node.owners
+            and node.tokens.startswith(tail.tokens)
+        ]
+        self.remove([one for tail in outgrown for one in tail.records()])
+
+    # --- inside
+
+    def _add_row(self, row: Row) -> None:
+        node = self.nodes.obtain(
+            key=row.record.block, parent=row.parent, tokens=row.tokens, model=row.model
+        )
+        self.nodes.put_on_disk(node, row.record.kind, row.file_bytes)
+        node.add_owners(row.owners)
+
+    def _owners_changed(self, node: Node) -> None:
+        self._write_owners(node)
+        self._pin_published(node)
+
+    def _write_owners(self, node: Node) -> None:
+        if self._io is not None and node.on_disk:
+            key, owners = node.key, frozenset(node.owners)
+            self._io.maintain(lambda disk: disk.set_owners(key, owners))
+
+    def _pin_published(self, node: Node) -> None:
+        """A published prompt stays in memory until it is published no more."""
+        if node.is_published:
+            held = {node.record(kind) for kind in node.in_memory}
+            node.pinned.update(self._memory.pin(held - node.pinned))
+        elif node.pinned:
+            self._memory.unpin(node.pinned)
+            node.pinned.clear()
+
+    def _remove_files(self, records: list[RecordKey]) -> None:
+        if self._io is not None and records:
+            self._io.maintain(lambda disk: disk.remove(records))
