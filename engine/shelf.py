@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterator
+import json
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,13 +14,17 @@ from engine.cache.prefix import PrefixCache
 from engine.core.answer import TextStream
 from engine.core.blocks import root_key
 from engine.core.constraint import PendingGrammar
+from engine.core.encoder_config import is_bidirectional_decoder, is_encoder
 from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
-from engine.model.caches import new_caches
+from engine.model.caches import Caches, new_caches
+from engine.model.encoder import load_encoder
+from engine.model.encoder_vectors import open_encoder
 from engine.model.grammar import GrammarShop
 from engine.model.loader import LoadedModel, LoadFailed, load, stored_weight_bytes
 from engine.model.memory import DeviceMemory
+from engine.model.quantised import NotQuantisable, quantised_caches
 from engine.model.runner import Runner
 from engine.model.snapshots import needs_of
 from engine.model.text import TextFactory
@@ -26,7 +32,7 @@ from engine.model.vectors import open_runner
 from engine.reuse import PrefixReuse
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import UnreadableConfig, read_shape
-from engine.vector_handle import VectorHandle
+from engine.vector_handle import Computer, VectorHandle
 
 __all__ = ["DeviceShelf", "Handle", "LoadFailed", "Shelf"]
 
@@ -67,7 +73,9 @@ class DeviceShelf:
         if spec.kind is not wire.ModelKind.GENERATE:
             return None
         numbers = Numbers(
-            compute_bytes=4 if self._casts_to_float32 else 2, may_fuse=not self._memory.is_cpu
+            compute_bytes=4 if self._casts_to_float32 else 2,
+            may_fuse=not self._memory.is_cpu,
+            kv_bits=spec.kv_bits,
         )
         try:
             return Estimate(read_shape(Path(spec.path)), numbers)
@@ -78,8 +86,8 @@ class DeviceShelf:
         return self._memory.read().active_bytes
 
     def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]:
-        progress = load(Path(spec.path), casts_to_float32=self._casts_to_float32)
-        for one in progress:
+        opens = load_encoder if _is_encoder(spec) else load
+        for one in opens(Path(spec.path), casts_to_float32=self._casts_to_float32):
             yield one.fraction if one.loaded is None else self._handle(spec, one.loaded)
 
     def give_memory_back(self) -> None:
@@ -91,24 +99,29 @@ class DeviceShelf:
         if spec.kind is not wire.ModelKind.GENERATE:
             return self._vector_handle(spec, loaded)
         voice = ModelVoice(loaded.tokenizer)
-        runner = Runner(loaded.model, decode_token=voice.decode_token)
+        new_caches = _caches_of(spec, loaded)
+        runner = Runner(loaded.model, decode_token=voice.decode_token, new_caches=new_caches)
         return ModelHandle(
             spec,
             runner=runner,
-            reuse=self._reuse(spec, loaded, runner),
+            reuse=self._reuse(spec, loaded, runner, new_caches()),
             estimate=self.estimate(spec),
             voice=voice,
             ledger=self._ledger,
             vitals=self._vitals,
             weight_bytes=loaded.weight_bytes,
             context_limit_tokens=loaded.context_limit_tokens,
-            is_batchable=loaded.is_batchable,
+            is_batchable=loaded.is_batchable and spec.kv_bits is None,
         )
 
     def _vector_handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> VectorHandle:
+        if _is_encoder(spec):
+            runner: Computer = open_encoder(loaded.model, spec)
+        else:
+            runner = open_runner(loaded.model, loaded.tokenizer, spec)
         return VectorHandle(
             spec,
-            runner=open_runner(loaded.model, loaded.tokenizer, spec),
+            runner=runner,
             ledger=self._ledger,
             vitals=self._vitals,
             weight_bytes=loaded.weight_bytes,
@@ -116,14 +129,45 @@ class DeviceShelf:
         )
 
     def _reuse(
-        self, spec: wire.ModelSpec, loaded: LoadedModel, runner: Runner
+        self, spec: wire.ModelSpec, loaded: LoadedModel, runner: Runner, empty_row: Caches
     ) -> PrefixReuse | None:
         """None for models whose caches cannot be copied, and where prefixes are not kept."""
-        needs = needs_of(new_caches(loaded.model))
+        needs = needs_of(empty_row)
         if needs is None or self._prefixes.memory.budget_bytes == 0:
             return None
-        root = root_key(loaded.identity)
+        root = root_key(loaded.identity | {"kv_bits": str(spec.kv_bits)})
         return PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)
+
+
+def _is_encoder(spec: wire.ModelSpec) -> bool:
+    """Raises LoadFailed for a model that cannot do what its kind says."""
+    config = _read_config(Path(spec.path))
+    makes_vectors = spec.kind is not wire.ModelKind.GENERATE
+    if is_encoder(config) and not makes_vectors:
+        raise LoadFailed("this model reads texts for vectors or scores; it cannot answer")
+    if is_bidirectional_decoder(config) and makes_vectors:
+        raise LoadFailed("a decoder whose tokens look both ways is not supported")
+    return is_encoder(config)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((path / "config.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise LoadFailed(f"config.json cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise LoadFailed("config.json holds no object")
+    return config
+
+
+def _caches_of(spec: wire.ModelSpec, loaded: LoadedModel) -> Callable[[], Caches]:
+    """How an empty row is made. Raises LoadFailed."""
+    if spec.kv_bits is None:
+        return partial(new_caches, loaded.model)
+    try:
+        return quantised_caches(loaded.model, spec.kv_bits)
+    except NotQuantisable as error:
+        raise LoadFailed(str(error)) from error
 
 
 class ModelVoice:

@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 class LongRow(Protocol):
     """A row that is computed in pieces."""
 
-    num_computed: int
-
+    @property
+    def num_computed(self) -> int: ...
     @property
     def num_left(self) -> int: ...
 

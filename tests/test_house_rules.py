@@ -28,6 +28,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "engine/handle.py": 2,  # a step, and one row of it: the request at fault ends
     "engine/intake/doorman.py": 1,  # end of a request: refused
     "engine/intake/model_folder.py": 1,  # tokenizers raises plain Exception
+    "engine/model/encoder_vectors.py": 1,  # tokenizers raises plain Exception
     "engine/model/loader.py": 1,  # end of a load: mlx_lm raises whatever a broken folder provokes
     "engine/vector_handle.py": 1,  # a bundle: the request at fault ends
     "engine/transport/transport.py": 1,  # end of a thread: handed to the model thread

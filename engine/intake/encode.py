@@ -96,6 +96,24 @@ class Encoder:
         """A raw prompt: what spells a token is that token, as for fill-in-the-middle."""
         return self._encode([prompt], max_tokens=max_tokens, add_special_tokens=True)
 
+    def encode_pair(self, first: str, second: str, *, max_tokens: int) -> tuple[int, ...]:
+        """Two texts that a model reads together, whatever they spell. Raises TooManyTokens."""
+        if len(first) + len(second) > max_tokens * _SUSPICIOUS_CHARACTERS_PER_TOKEN:
+            self._check_roughly([first, second], 2 * max_tokens)
+        marker = _unused_character([first, second])
+        if self._is_normalizing:
+            first, second = self._revealed(first), self._revealed(second)
+        broken = _breaker(self._present([first, second]), marker)
+        parts = [self._plain(broken(text).split(marker)) for text in (first, second)]
+        token_ids = tuple(self._tokenizer.post_process(*parts).ids)
+        if len(token_ids) > max_tokens:
+            raise TooManyTokens(len(token_ids))
+        return token_ids
+
+    def _plain(self, pieces: list[str]) -> tokenizers.Encoding:
+        encodings = self._tokenizer.encode_batch_fast(pieces, add_special_tokens=False)
+        return tokenizers.Encoding.merge(encodings)
+
     def encode_fill_in_middle(
         self, layout: Layout, *, prefix: str, suffix: str, max_tokens: int
     ) -> tuple[int, ...]:

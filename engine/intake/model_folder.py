@@ -13,6 +13,7 @@ from typing import Any
 
 import tokenizers
 
+from engine.core.encoder_config import is_cross_encoder, is_encoder, most_positions
 from engine.intake.encode import Encoder
 from engine.intake.template import Template, TemplateRefused
 
@@ -22,6 +23,7 @@ _FILES = (
     "tokenizer_config.json",
     "chat_template.jinja",
     "special_tokens_map.json",
+    "sentence_bert_config.json",
 )
 _LIMIT_NAMES = (
     "max_position_embeddings",
@@ -48,6 +50,9 @@ class ModelFolder:
         settings = _read_json(path / "tokenizer_config.json", is_optional=True)
         tokenizer = _read_tokenizer(path / "tokenizer.json")
         self.limit_tokens = _limit_tokens(text_config, config)
+        self.is_cross_encoder = is_cross_encoder(config)
+        if is_encoder(config):
+            self.limit_tokens = _encoder_limit(path, config)
         self.vocabulary_size = int(
             text_config.get("vocab_size")
             or config.get("vocab_size")
@@ -127,6 +132,13 @@ def _read_tokenizer(path: Path) -> tokenizers.Tokenizer:
 def _limit_tokens(*configs: dict[str, Any]) -> int:
     limits = (config.get(name) for config in configs for name in _LIMIT_NAMES)
     return next((int(one) for one in limits if isinstance(one, int)), DEFAULT_LIMIT_TOKENS)
+
+
+def _encoder_limit(path: Path, config: dict[str, Any]) -> int:
+    """No more than its positions; fewer where its authors say so."""
+    advised = _read_json(path / "sentence_bert_config.json", is_optional=True)
+    limits = (most_positions(config), advised.get("max_seq_length"))
+    return min((one for one in limits if isinstance(one, int)), default=DEFAULT_LIMIT_TOKENS)
 
 
 def _special_tokens(settings: dict[str, Any]) -> dict[str, str]:

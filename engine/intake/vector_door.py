@@ -29,7 +29,7 @@ def check_vectors(
     command: wire.Embed | wire.Rerank, spec: wire.ModelSpec, folder: ModelFolder
 ) -> wire.VectorWork:
     """Raises Refusal."""
-    limit_tokens = spec.context_limit_tokens or folder.limit_tokens
+    limit_tokens = min(spec.context_limit_tokens or folder.limit_tokens, folder.limit_tokens)
     seconds = command.deadline_seconds
     if isinstance(command, wire.Embed):
         _check_dimensions(command.dimensions, folder.hidden_size)
@@ -74,20 +74,31 @@ def _judged(
 ) -> Iterator[tuple[int, ...]]:
     """Query and documents are text, whatever they spell."""
     check_text("query", command.query)
+    encode = _encode_pair if folder.is_cross_encoder else _encode_question
     for place, document in enumerate(command.documents):
         where = f"documents[{place}]"
         check_text(where, document)
-        asked = f"<Instruct>: {_INSTRUCTION}\n<Query>: {command.query}\n<Document>: {document}"
-        said = folder.encoder.break_spellings(
-            Conversation(messages=[{"role": "user", "content": asked}], tools=[], options={})
-        )
-        rendered = f"{_BEFORE}{said.messages[0]['content']}{_AFTER}"
         try:
-            yield folder.encoder.encode_rendered(
-                rendered, marker=said.marker, max_tokens=limit_tokens
-            )
+            yield encode(folder, command.query, document, limit_tokens)
         except TooManyTokens as error:
             raise _too_long(where, limit_tokens, error) from error
+
+
+def _encode_pair(
+    folder: ModelFolder, query: str, document: str, max_tokens: int
+) -> tuple[int, ...]:
+    return folder.encoder.encode_pair(query, document, max_tokens=max_tokens)
+
+
+def _encode_question(
+    folder: ModelFolder, query: str, document: str, max_tokens: int
+) -> tuple[int, ...]:
+    asked = f"<Instruct>: {_INSTRUCTION}\n<Query>: {query}\n<Document>: {document}"
+    said = folder.encoder.break_spellings(
+        Conversation(messages=[{"role": "user", "content": asked}], tools=[], options={})
+    )
+    rendered = f"{_BEFORE}{said.messages[0]['content']}{_AFTER}"
+    return folder.encoder.encode_rendered(rendered, marker=said.marker, max_tokens=max_tokens)
 
 
 def _checked_ids(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import json
 import struct
 from collections.abc import Iterator
@@ -65,11 +66,11 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
     """Load in portions; each `next()` works for a moment. Raises LoadFailed."""
     yield LoadProgress(fraction=0.0)
     try:
-        model, config = load_model(path, lazy=True)
+        model, config = _read_model(path)
         if casts_to_float32:
-            model.update(tree_map(_as_float32, model.parameters()))
+            model.update(tree_map(as_float32, model.parameters()))
         tokenizer = _start_loading_tokenizer(path, config)
-        for fraction in _evaluate_weights(model):
+        for fraction in evaluate_weights(model):
             yield LoadProgress(fraction=fraction * _WEIGHTS_FRACTION)
         while not tokenizer.done():
             wait([tokenizer], timeout=_MOMENT_SECONDS)
@@ -82,7 +83,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         loaded = LoadedModel(
             model=model,
             tokenizer=tokenizer.result(),
-            weight_bytes=sum(array.nbytes for _, array in _parameters(model)),
+            weight_bytes=num_weight_bytes(model),
             context_limit_tokens=context_limit_tokens(config),
             is_batchable=bool(is_batchable),
             identity=_identity(path, model),
@@ -103,6 +104,31 @@ def context_limit_tokens(config: dict[str, Any]) -> int:
     return _DEFAULT_CONTEXT_TOKENS
 
 
+def _read_model(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Embedding models are published without their head: the body's parts alone, unprefixed."""
+    names = (name for file in path.glob("model*.safetensors") for name in _read_header(file))
+    if not any(name.startswith("embed_tokens.") for name in names):
+        return load_model(path, lazy=True)  # type: ignore[no-any-return]
+    return load_model(  # type: ignore[no-any-return]
+        path,
+        lazy=True,
+        model_config={"tie_word_embeddings": True},
+        get_model_classes=_headless_classes,
+    )
+
+
+def _headless_classes(config: dict[str, Any]) -> tuple[type, type]:
+    architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+
+    class Headless(architecture.Model):  # type: ignore[name-defined]
+        def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:
+            named = {f"model.{name}": array for name, array in weights.items()}
+            sanitize = getattr(super(), "sanitize", dict)
+            return sanitize(named)
+
+    return Headless, architecture.ModelArgs
+
+
 def _check_batching(model: Any) -> Iterator[bool | None]:
     """The verdict comes last. A model that answers differently with our attention keeps its own."""
     verdict = None
@@ -121,12 +147,16 @@ def _start_loading_tokenizer(path: Path, config: dict[str, Any]) -> Future[Any]:
     return tokenizer
 
 
-def _as_float32(array: mx.array) -> mx.array:
+def num_weight_bytes(model: Any) -> int:
+    return sum(array.nbytes for _, array in _parameters(model))
+
+
+def as_float32(array: mx.array) -> mx.array:
     is_small_float = array.dtype in (mx.bfloat16, mx.float16)
     return array.astype(mx.float32) if is_small_float else array
 
 
-def _evaluate_weights(model: Any) -> Iterator[float]:
+def evaluate_weights(model: Any) -> Iterator[float]:
     arrays = [array for _, array in _parameters(model)]
     total = max(1, sum(array.nbytes for array in arrays))
     done = in_portion = 0

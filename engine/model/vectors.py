@@ -6,9 +6,7 @@ is computed in pieces on a cache of its own, so that decoding rows wait for a pi
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,16 +16,12 @@ import numpy as np
 
 from engine import wire
 from engine.model.caches import evaluate, new_caches
+from engine.model.encoder_parts import last_state, mean_state
 from engine.model.loader import LoadFailed
+from engine.model.sentence_files import Pooling, PoolingKind, read_pooling
+from engine.model.vector_results import as_event, normalized
 
 _YES, _NO = "yes", "no"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Pooling:
-    """How one vector is made of all tokens' states: their mean, or the last one's."""
-
-    is_mean: bool = False
 
 
 @dataclasses.dataclass(slots=True)
@@ -45,10 +39,13 @@ class LongRow:
 
 
 class VectorRunner:
-    """Gives a result per row: a vector of length 1, or a score."""
+    """Gives a result per row: a vector, or a score from 0 to 1."""
 
-    def __init__(self, model: Any, *, pooling: Pooling, judge: tuple[int, int] | None = None):
-        """`judge`: the token ids of yes and no, for a model that scores."""
+    def __init__(
+        self, model: Any, *, pooling: Pooling | None = None, judge: tuple[int, int] | None = None
+    ):
+        """`pooling` for a model that gives vectors; `judge`, the token ids of yes and no, for one
+        that scores."""
         self._body = model.model
         self._model = model
         self._pooling = pooling
@@ -56,15 +53,10 @@ class VectorRunner:
 
     def run(self, rows: Sequence[tuple[int, ...]]) -> list[Any]:
         """Whole rows in one forward."""
-        lengths = mx.array([len(row) for row in rows])
-        longest = max(map(len, rows))
-        padded = [[*row, *(0 for _ in range(longest - len(row)))] for row in rows]
+        lengths = [len(row) for row in rows]
+        padded = [[*row, *(0 for _ in range(max(lengths) - len(row)))] for row in rows]
         states = self._body(mx.array(padded, mx.uint32)).astype(mx.float32)
-        if self._pooling.is_mean:
-            is_real = mx.arange(longest)[None, :] < lengths[:, None]
-            total = mx.where(is_real[:, :, None], states, 0).sum(axis=1)
-            return self._result(total / lengths[:, None])
-        return self._result(states[mx.arange(len(rows)), lengths - 1])
+        return self._result((mean_state if self._is_mean else last_state)(states, lengths))
 
     def begin(self, row: tuple[int, ...]) -> LongRow:
         return LongRow(row, new_caches(self._model))
@@ -75,28 +67,28 @@ class VectorRunner:
         piece = long.token_ids[long.num_computed : stop]
         states = self._body(mx.array([piece], mx.uint32), cache=long.caches).astype(mx.float32)
         long.num_computed = stop
-        if self._pooling.is_mean:
+        if self._is_mean:
             total = states.sum(axis=1)
             long.total = total if long.total is None else long.total + total
             mx.eval(long.total)
         evaluate(long.caches)
         if long.num_left:
             return None
-        mean = long.total / stop if long.total is not None else states[:, -1]
-        return self._result(mean)
+        return self._result(states[:, -1] if long.total is None else long.total / stop)
 
     def event(self, result: Any, *, place: int, dimensions: int | None) -> wire.Event:
-        """One row's result as the wire carries it."""
-        if self._judge is not None:
-            return wire.Scored(place=place, score=float(result))
-        return wire.Embedded(place=place, vector=vector_text(result, dimensions))
+        return as_event(result, place=place, dimensions=dimensions, pooling=self._pooling)
+
+    @property
+    def _is_mean(self) -> bool:
+        return self._pooling is not None and self._pooling.kind is PoolingKind.MEAN
 
     def _result(self, states: mx.array) -> list[Any]:
-        if self._judge is None:
-            length = mx.linalg.norm(states, axis=-1, keepdims=True)
-            return list(np.array(states / mx.maximum(length, 1e-12)))
-        logits = self._head(states)[:, list(self._judge)]
-        return list(np.array(mx.softmax(logits, axis=-1)[:, 0]))
+        if self._judge is not None:
+            logits = self._head(states)[:, list(self._judge)]
+            return list(np.array(mx.softmax(logits, axis=-1)[:, 0]))
+        is_normalized = self._pooling is not None and self._pooling.is_normalized
+        return list(np.array(normalized(states) if is_normalized else states))
 
     def _head(self, states: mx.array) -> mx.array:
         head = getattr(self._model, "lm_head", None) or self._body.embed_tokens.as_linear
@@ -110,16 +102,11 @@ def open_runner(model: Any, tokenizer: Any, spec: wire.ModelSpec) -> VectorRunne
     if not hasattr(getattr(model, "model", None), "norm"):
         raise LoadFailed("this architecture cannot give vectors")
     if spec.kind is wire.ModelKind.RERANK:
-        return VectorRunner(model, pooling=Pooling(), judge=_judge(tokenizer))
-    return VectorRunner(model, pooling=_read_pooling(Path(spec.path)))
-
-
-def vector_text(vector: np.ndarray[Any, Any], dimensions: int | None) -> str:
-    """As the wire carries it. A shortened vector is brought to length 1 again."""
-    shown = vector[:dimensions].astype("<f4")
-    if dimensions is not None:
-        shown = shown / max(float(np.linalg.norm(shown)), 1e-12)
-    return base64.b64encode(shown.astype("<f4").tobytes()).decode()
+        return VectorRunner(model, judge=_judge(tokenizer))
+    pooling = read_pooling(Path(spec.path), default=PoolingKind.LAST)
+    if pooling.kind is PoolingKind.FIRST:
+        raise LoadFailed("its way of pooling is not supported: a first token sees no other")
+    return VectorRunner(model, pooling=pooling)
 
 
 def _judge(tokenizer: Any) -> tuple[int, int]:
@@ -127,18 +114,3 @@ def _judge(tokenizer: Any) -> tuple[int, int]:
     if any(len(one) != 1 for one in ids):
         raise LoadFailed("its tokenizer has no single tokens for yes and no")
     return ids[0][0], ids[1][0]
-
-
-def _read_pooling(path: Path) -> Pooling:
-    """As sentence-transformers writes it; without a word, the last token's state counts."""
-    try:
-        settings = json.loads((path / "1_Pooling" / "config.json").read_text("utf-8"))
-    except FileNotFoundError:
-        return Pooling()
-    except (OSError, ValueError) as error:
-        raise LoadFailed(f"its 1_Pooling/config.json cannot be read: {error}") from error
-    if settings.get("pooling_mode_mean_tokens"):
-        return Pooling(is_mean=True)
-    if settings.get("pooling_mode_lasttoken"):
-        return Pooling()
-    raise LoadFailed("its way of pooling is not supported: only the mean and the last token are")

@@ -41,7 +41,7 @@ def describe_folder(path: Path) -> FolderDescription:
     template = _chat_template(path)
     return FolderDescription(
         path=str(path),
-        kind=_kind(path),
+        kind=_kind(path, config),
         weight_bytes=sum(file.stat().st_size for file in weights),
         context_limit_tokens=_context_limit(config),
         supports_thinking="<think>" in template or "enable_thinking" in template,
@@ -50,13 +50,15 @@ def describe_folder(path: Path) -> FolderDescription:
     )
 
 
-def _kind(path: Path) -> str:
-    """Embedding models come with sentence-transformers' files, or say it in their name."""
-    name = path.name.lower()
-    if "rerank" in name:
+def _kind(path: Path, config: dict[str, Any]) -> str:
+    """The config names what stands on the body: a head that scores, or none. Embedding models that
+    were made of others come with sentence-transformers' files, or say it in their name."""
+    name, made = path.name.lower(), str((config.get("architectures") or [""])[0])
+    if "rerank" in name or made.endswith("ForSequenceClassification"):
         return "rerank"
     is_embedding = (path / "modules.json").is_file() or (path / "1_Pooling").is_dir()
-    return "embed" if is_embedding or "embedding" in name else "generate"
+    is_bare = made.endswith(("Model", "ForMaskedLM")) and not made.endswith("LMHeadModel")
+    return "embed" if is_embedding or is_bare or "embedding" in name else "generate"
 
 
 def _read_json(path: Path) -> dict[str, Any]:

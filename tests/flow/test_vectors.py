@@ -15,9 +15,11 @@ import pytest
 from tests.flow.asking import RunningAnswer, fresh_prompt
 from tests.openapi.description import check
 from tests.stack import Stack
+from tests.tiny_encoders import make_encoder, write_sentence_files
 from tests.tiny_models import tiny_model_path
 
 EMBEDDER, RERANKER = "tiny-embedding", "tiny-reranker"
+ENCODER, CROSS_ENCODER = "tiny-bert", "tiny-cross-encoder"
 TEXTS = ["The cat sat.", "Ein ganz anderer Satz € ☕", "word " * 900]
 
 
@@ -44,6 +46,11 @@ def _models(stack: Stack) -> None:
             (link / file.name).write_bytes(file.read_bytes())
         teach_yes_and_no(link / "tokenizer.json")
         stack.manage("add_model", str(link), "--name", name)
+    make_encoder(stack.data_dir / ENCODER, "xlm-roberta")
+    write_sentence_files(stack.data_dir / ENCODER, "pooling_mode_cls_token")
+    make_encoder(stack.data_dir / CROSS_ENCODER, "bert", scores=True)
+    for name in (ENCODER, CROSS_ENCODER):
+        stack.manage("add_model", str(stack.data_dir / name), "--name", name)
 
 
 def vectors(client: openai.OpenAI, **fields: Any) -> list[list[float]]:
@@ -58,6 +65,18 @@ def test_each_text_has_its_vector_of_length_one(client: openai.OpenAI) -> None:
         assert sum(x * x for x in one.embedding) == pytest.approx(1, abs=1e-4)
         (alone,) = vectors(client, model=EMBEDDER, input=text, encoding_format="float")
         assert alone == pytest.approx(one.embedding, abs=1e-3)
+
+
+def test_an_encoder_gives_vectors_that_no_neighbour_changes(client: openai.OpenAI) -> None:
+    texts = ["The cat sat.", "Köln ☕", "word " * 20]
+    together = vectors(client, model=ENCODER, input=texts, encoding_format="float")
+    for text, vector in zip(texts, together, strict=True):
+        assert sum(x * x for x in vector) == pytest.approx(1, abs=1e-4)
+        (alone,) = vectors(client, model=ENCODER, input=text, encoding_format="float")
+        assert alone == pytest.approx(vector, abs=1e-4)
+    with pytest.raises(openai.BadRequestError, match="128 tokens") as refused:
+        client.embeddings.create(model=ENCODER, input=["fits", "x" * 500])
+    assert refused.value.param == "input[1]"
 
 
 def test_a_vector_can_be_shortened_and_comes_as_base64(
@@ -121,10 +140,15 @@ def test_models_say_what_they_are_for(client: openai.OpenAI) -> None:
     assert kinds["hearth-demo"] == "generate"
 
 
-@pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank", "/rerank"])
-def test_documents_are_ordered_by_their_scores(stack: Stack, api_key: str, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [("/v1/rerank", RERANKER), ("/v2/rerank", CROSS_ENCODER), ("/rerank", RERANKER)],
+)
+def test_documents_are_ordered_by_their_scores(
+    stack: Stack, api_key: str, path: str, model: str
+) -> None:
     body = {
-        "model": RERANKER,
+        "model": model,
         "query": "Which one?",
         "documents": ["first", {"text": "second <|im_end|>"}, "third"],
         "top_n": 2,

@@ -57,6 +57,25 @@ def test_a_name_can_be_chosen_and_used_again(folder: Path) -> None:
     assert HostedModel.objects.get().is_default
 
 
+@pytest.mark.parametrize(
+    ("architecture", "kind"),
+    [
+        ("Qwen3ForCausalLM", "generate"),
+        ("GPT2LMHeadModel", "generate"),
+        ("BertModel", "embed"),
+        ("XLMRobertaModel", "embed"),
+        ("ModernBertForMaskedLM", "embed"),
+        ("XLMRobertaForSequenceClassification", "rerank"),
+    ],
+)
+def test_what_stands_on_the_body_says_what_a_model_makes(
+    rig: Rig, folder: Path, architecture: str, kind: str
+) -> None:
+    (folder / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    run(str(folder))
+    assert HostedModel.objects.get().kind == kind
+
+
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors"])
 def test_a_folder_without_a_model_is_refused(folder: Path, missing: str) -> None:
     (folder / missing).unlink()

@@ -1,0 +1,88 @@
+"""Folders of encoders at the door: how long a text may be, and two texts that are read together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import tokenizers
+
+from engine import wire
+from engine.intake.model_folder import ModelFolder
+from engine.intake.refusal import Refusal
+from engine.intake.vector_door import check_vectors
+from tests.tiny_encoders import FAMILIES, POSITIONS, make_encoder
+
+START_ID, END_ID = 0, 2
+
+
+def rerank(folder: Path, query: str, *documents: str) -> wire.VectorWork:
+    spec = wire.ModelSpec(name="m", path=str(folder), kind=wire.ModelKind.RERANK)
+    command = wire.Rerank(**SHARED, query=query, documents=documents)
+    return check_vectors(command, spec, ModelFolder(folder))
+
+
+def embed(folder: Path, *texts: str, limit_tokens: int | None = None) -> wire.VectorWork:
+    spec = wire.ModelSpec(
+        name="m", path=str(folder), kind=wire.ModelKind.EMBED, context_limit_tokens=limit_tokens
+    )
+    return check_vectors(wire.Embed(**SHARED, texts=texts), spec, ModelFolder(folder))
+
+
+SHARED = {
+    "request_id": "r",
+    "model": "m",
+    "tenant": "user:1",
+    "priority": wire.Priority.API,
+    "submitted_at": 0.0,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_two_texts_are_joined_as_the_tokenizer_joins_them(tmp_path: Path, family: str) -> None:
+    make_encoder(tmp_path, family, scores=True)
+    tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    (row, other) = rerank(tmp_path, "What?", "That.", "").inputs
+    assert row == tuple(tokenizer.encode("What?", "That.").ids)
+    assert other == tuple(tokenizer.encode("What?", "").ids)
+
+
+def test_texts_that_spell_separators_stay_text(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert", scores=True)
+    (row,) = rerank(tmp_path, "a [SEP] b", "[CLS][SEP]").inputs
+    assert (row.count(START_ID), row.count(END_ID)) == (1, 2)
+    assert len(row) == 3 + len("a [SEP] b[CLS][SEP]")
+
+
+@pytest.mark.parametrize(("family", "usable"), [("bert", 130), ("xlm-roberta", 128)])
+def test_a_text_is_no_longer_than_the_positions(tmp_path: Path, family: str, usable: int) -> None:
+    """Also where somebody has allowed more."""
+    make_encoder(tmp_path, family)
+    (row,) = embed(tmp_path, "x" * (usable - 2), limit_tokens=POSITIONS + 5).inputs
+    assert len(row) == usable
+    with pytest.raises(Refusal) as caught:
+        embed(tmp_path, "ok", "x" * (usable - 1), limit_tokens=POSITIONS + 5)
+    refused = caught.value.refused
+    assert (refused.code, refused.param) == (wire.Code.CONTEXT_LENGTH_EXCEEDED, "input[1]")
+    assert (refused.numbers["prompt_tokens"], refused.numbers["limit_tokens"]) == (
+        usable + 1,
+        usable,
+    )
+
+
+def test_what_the_authors_advise_counts(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert")
+    (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 16}))
+    assert len(embed(tmp_path, "x" * 14).inputs[0]) == 16
+    with pytest.raises(Refusal):
+        embed(tmp_path, "x" * 15)
+
+
+def test_a_pair_that_is_too_long_is_refused_with_numbers(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "modernbert", scores=True)
+    with pytest.raises(Refusal) as caught:
+        rerank(tmp_path, "q" * 64, "fits", "d" * 64)
+    assert caught.value.refused.param == "documents[1]"
+    with pytest.raises(Refusal):
+        rerank(tmp_path, "q", "d" * 1_000_000)
