@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -51,13 +52,16 @@ class Runner:
         model: Any,
         *,
         decode_token: Callable[[int], str],
+        new_caches: Callable[[], Caches] | None = None,
         runs_ahead: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
         """`runs_ahead`: None means where the device computes beside the host."""
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
+        """`new_caches` None: those that the model makes itself."""
         self._model = model
+        self._new_caches = new_caches or partial(row_caches.new_caches, model)
         self._decode_token = decode_token
         self._clock = clock
         self._last_outcome_at = 0.0
@@ -83,7 +87,7 @@ class Runner:
         num_tokens: int,
     ) -> None:
         """A row that begins with copies instead of computed slices."""
-        caches = row_caches.new_caches(self._model)
+        caches = self._new_caches()
         snapshots.restore(caches, slices, boundary)
         row_caches.start_evaluating(caches)
         self._prefilled[row_id] = _Prefilled(caches, num_tokens)
@@ -169,7 +173,7 @@ class Runner:
     def _run_slice(self, one: Slice) -> Caches:
         """One forward for the rows of the slice; only the caches are computed, no logits."""
         if one.start_tokens == 0:
-            caches = row_caches.new_caches(self._model)
+            caches = self._new_caches()
         else:
             rows = [self._prefilled[row_id].caches for row_id in one.row_ids]
             stacked = rows[0] if len(rows) == 1 else row_caches.stack_level(rows)
@@ -219,7 +223,7 @@ class Runner:
             token_id=join.last_token_id,
             length=join.num_tokens - 1,
             # A prompt of one token has had no slice.
-            caches=prefilled.caches if prefilled else row_caches.new_caches(self._model),
+            caches=prefilled.caches if prefilled else self._new_caches(),
         )
 
     def _collect(self, before: _Submitted) -> Outcome:

@@ -1,6 +1,7 @@
 """Copies of what a row's caches hold, and rows made from copies. It does not know who keeps them.
 
-    SLICE     keys and values of a block's own tokens, for layers that can be cut: KVCache
+    SLICE     keys and values of a block's own tokens, for layers that can be cut: KVCache, and
+              its quantised form
     BOUNDARY  all that a layer holds at one position: RotatingKVCache, ArraysCache
 
 Contents are flat lists of arrays with buffers of their own, in the order of the layers;
@@ -14,7 +15,13 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
+from mlx_lm.models.cache import (
+    ArraysCache,
+    CacheList,
+    KVCache,
+    QuantizedKVCache,
+    RotatingKVCache,
+)
 
 from engine.cache.captures import Payload
 from engine.cache.plan import Needs
@@ -22,6 +29,7 @@ from engine.cache.record import ArrayBytes
 
 # dtypes that numpy has no name for travel as integers of the same width
 _CARRIERS = {mx.bfloat16: mx.uint16}
+_SLICEABLE = (KVCache, QuantizedKVCache)
 _DTYPES = {
     str(dtype): dtype
     for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.int64, mx.uint8, mx.uint32)
@@ -31,17 +39,18 @@ _DTYPES = {
 def needs_of(row: Sequence[Any]) -> Needs | None:
     """Which record kinds this model's layers have; None if a layer is of a kind we cannot copy."""
     kinds = {type(leaf) for leaf in _leaves(row)}
-    if not kinds <= {KVCache, RotatingKVCache, ArraysCache}:
+    if not kinds <= {*_SLICEABLE, RotatingKVCache, ArraysCache}:
         return None
-    return Needs(has_slices=KVCache in kinds, has_boundaries=bool(kinds - {KVCache}))
+    sliceable = kinds & {*_SLICEABLE}
+    return Needs(has_slices=bool(sliceable), has_boundaries=bool(kinds - sliceable))
 
 
 def capture_slice(row: Sequence[Any], start: int, stop: int) -> list[mx.array]:
     """Copies of tokens [start, stop) of every sliceable layer, not evaluated yet."""
     return [
         mx.contiguous(array[..., start:stop, :])
-        for leaf in _leaves(row, KVCache)
-        for array in (leaf.keys, leaf.values)
+        for leaf in _leaves(row, *_SLICEABLE)
+        for array in _tokens_of(leaf)
     ]
 
 
@@ -64,7 +73,7 @@ def restore(
     boundary: list[mx.array] | None,
 ) -> None:
     """Fill an empty row, lazily. `slices` in order, each with the number of its tokens to use."""
-    _restore_slices(list(_leaves(row, KVCache)), slices)
+    _restore_slices(list(_leaves(row, *_SLICEABLE)), slices)
     if boundary is not None:
         parts = iter(boundary)
         for leaf in _leaves(row, RotatingKVCache, ArraysCache):
@@ -94,24 +103,31 @@ def _leaves(row: Sequence[Any], *kinds: type) -> Iterator[Any]:
             yield cache
 
 
-def _restore_slices(leaves: list[KVCache], slices: Sequence[tuple[list[mx.array], int]]) -> None:
-    """One copy for each layer, with room for what comes next: growing would copy it all again."""
+def _tokens_of(leaf: Any) -> tuple[mx.array, ...]:
+    """Keys, then values. Quantised ones are three arrays each: numbers, scales, biases."""
+    if isinstance(leaf, QuantizedKVCache):
+        return (*leaf.keys, *leaf.values)
+    return leaf.keys, leaf.values
+
+
+def _restore_slices(leaves: list[Any], slices: Sequence[tuple[list[mx.array], int]]) -> None:
     if not slices:
         return
     total = sum(num_tokens for _, num_tokens in slices)
-    room = KVCache.step - total % KVCache.step
-    for index, leaf in enumerate(leaves):
-        keys, values = (
-            _joined([content[at][..., :num_tokens, :] for content, num_tokens in slices], room)
-            for at in (2 * index, 2 * index + 1)
-        )
-        leaf.state = (keys, values, total)
+    arrays = _joined(slices)
+    for leaf in leaves:
+        if isinstance(leaf, QuantizedKVCache):
+            keys, values = ([next(arrays) for _ in range(3)] for _ in range(2))
+            leaf.state = (keys, values, total, leaf.group_size, leaf.bits)
+        else:
+            leaf.state = (next(arrays), next(arrays), total)
 
 
-def _joined(pieces: list[mx.array], room: int) -> mx.array:
-    *before, _, width = pieces[0].shape
-    spare = mx.zeros((*before, room, width), pieces[0].dtype)
-    return mx.concatenate([*pieces, spare], axis=2)
+def _joined(slices: Sequence[tuple[list[mx.array], int]]) -> Iterator[mx.array]:
+    """Each array of the contents, over all slices."""
+    for at in range(len(slices[0][0])):
+        parts = [content[at][..., :num_tokens, :] for content, num_tokens in slices]
+        yield mx.concatenate(parts, axis=2)
 
 
 def _dismantle(leaf: Any) -> list[mx.array]:
