@@ -96,6 +96,14 @@ class NewKeyForm(forms.Form):
         label=_("For"), choices=[("", _("Everything")), *Scope.choices], required=False
     )
 
+    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
+        """Only an administrator's key can read as one."""
+        super().__init__(*args, **kwargs)
+        if not owner.is_superuser:
+            self.fields["use"].choices = [
+                choice for choice in self.fields["use"].choices if choice[0] != Scope.ADMIN_READ
+            ]
+
     @property
     def scopes(self) -> list[str]:
         use = self.cleaned_data["use"]

@@ -12,12 +12,15 @@ from django.utils import timezone
 
 from accounts.models.people import User
 
+EXPIRES_SOON = datetime.timedelta(days=7)  # from then on its person is told
+
 
 class Scope(models.TextChoices):
     """Parts of the API that a key can be meant for. Listing the models is always allowed."""
 
     ANSWERS = "answers", "chat, completions, responses and messages"
     VECTORS = "vectors", "embeddings and reranking"
+    ADMIN_READ = "admin_read", "usage and live figures of everybody, to read"
 
 
 def check_scopes(scopes: Any) -> None:
@@ -26,6 +29,10 @@ def check_scopes(scopes: Any) -> None:
 
 
 class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
+    def expiring_soon(self, now: datetime.datetime) -> ApiKeyQuerySet:
+        """As `ApiKey.expires_soon`."""
+        return self.usable(now).filter(expires_at__lte=now + EXPIRES_SOON, replaced_by=None)
+
     def usable(self, now: datetime.datetime) -> ApiKeyQuerySet:
         return self.filter(
             Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True
@@ -65,7 +72,17 @@ class ApiKey(models.Model):
         return f"{self.name} ({self.prefix}…)"
 
     def may(self, scope: str) -> bool:
+        """To read as an administrator a key must be made for it, and its person still be one."""
+        if scope == Scope.ADMIN_READ:
+            return scope in self.scopes and self.user.is_superuser
         return not self.scopes or scope in self.scopes
+
+    @property
+    def expires_soon(self) -> bool:
+        """It works, but not for much longer, and nothing has taken its place."""
+        if self.expires_at is None or self.replaced_by_id is not None or not self.is_usable:
+            return False
+        return self.expires_at <= timezone.now() + EXPIRES_SOON
 
     @property
     def is_revoked(self) -> bool:

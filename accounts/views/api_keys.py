@@ -79,7 +79,7 @@ def rotate_key(request: HttpRequest, key_id: int) -> HttpResponse:
 
 
 def _keys_page(request: HttpRequest, owner: User) -> HttpResponse:
-    form = NewKeyForm(request.POST or None)
+    form = NewKeyForm(request.POST or None, owner=owner)
     if request.method == "POST" and form.is_valid():
         key, secret = create_api_key(
             user=owner,

@@ -137,3 +137,21 @@ class Model(serializers.Serializer[Any]):
 class ModelList(serializers.Serializer[Any]):
     object = serializers.CharField()
     data = Model(many=True)
+
+
+class AdminUsage(serializers.Serializer[Any]):
+    object = serializers.CharField()
+    window = serializers.CharField()
+    total = serializers.DictField()
+    people = serializers.ListField(child=serializers.DictField())
+    models = serializers.ListField(child=serializers.DictField())
+    keys = serializers.ListField(child=serializers.DictField())
+
+
+class AdminLive(serializers.Serializer[Any]):
+    object = serializers.CharField()
+    notice = serializers.CharField()
+    engines = serializers.ListField(child=serializers.DictField())
+    requests = serializers.ListField(child=serializers.DictField())
+    num_running = serializers.IntegerField()
+    num_waiting = serializers.IntegerField()

@@ -22,6 +22,8 @@ SCOPES: dict[str, Scope | None] = {
     "v1/rerank": Scope.VECTORS,
     "v2/rerank": Scope.VECTORS,
     "rerank": Scope.VECTORS,
+    "v1/admin/usage": Scope.ADMIN_READ,
+    "v1/admin/live": Scope.ADMIN_READ,
     "v1/models": None,
     "v1/models/<path:name>": None,
 }

@@ -7,6 +7,7 @@ from drf_spectacular.renderers import OpenApiJsonRenderer2
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
 
+from hosting.api.administration import AdminLiveView, AdminUsageView
 from hosting.api.anthropic import CountTokens, Messages
 from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.anthropic_models import speaks_anthropic
@@ -31,6 +32,8 @@ def unknown_address(http_request: HttpRequest) -> JsonResponse:
 
 
 urlpatterns = [
+    path("admin/usage", AdminUsageView.as_view()),
+    path("admin/live", AdminLiveView.as_view()),
     path("chat/completions", ChatCompletions.as_view()),
     path("completions", Completions.as_view()),
     path("responses", Responses.as_view()),

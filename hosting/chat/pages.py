@@ -7,7 +7,10 @@ import uuid
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.views.decorators.csrf import ensure_csrf_cookie
+
+from accounts.models import ApiKey
 
 
 def home(request: HttpRequest) -> HttpResponse:
@@ -20,5 +23,9 @@ def home(request: HttpRequest) -> HttpResponse:
 @login_required
 @ensure_csrf_cookie
 def chat_page(request: HttpRequest, conversation_id: uuid.UUID | None = None) -> HttpResponse:
-    conversation = str(conversation_id) if conversation_id else ""
-    return render(request, "chat.html", {"conversation_id": conversation})
+    keys = ApiKey.objects.filter(user=request.user.pk).expiring_soon(timezone.now())
+    context = {
+        "conversation_id": str(conversation_id) if conversation_id else "",
+        "expiring_keys": keys.order_by("expires_at"),
+    }
+    return render(request, "chat.html", context)

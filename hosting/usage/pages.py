@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,15 +16,15 @@ from django.views.decorators.http import require_GET
 from accounts.audit import record_of
 from accounts.figures import Sums, Usage
 from accounts.invitations import groups_managed_by, may_invite, people_seen_by
-from accounts.models import ApiKey, User
+from accounts.models import ApiKey
 from hosting.usage.choices import WINDOWS, Asked, ask_own, ask_team
+from hosting.usage.names import named_keys, names_of_people, renamed
 from hosting.usage.plots import Split, history
 
 _CSV_COLUMNS = (
     *("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens"),
     *("reasoning_tokens", "ttft_p50", "ttft_p95"),
 )
-_CHAT = "Chat page"
 
 
 @login_required
@@ -37,7 +36,7 @@ def my_usage(request: HttpRequest) -> HttpResponse:
     models = usage.by("model_name")
     split = Split(column="model_name", largest=[row.label for row in models], names={})
     context = _context(request, asked, usage, split) | {
-        "tables": [("Models", models), ("Keys", _named_keys(usage.by("api_key_id")))],
+        "tables": [("Models", models), ("Keys", named_keys(usage.by("api_key_id")))],
         "keys": ApiKey.objects.filter(user=request.user),
     }
     return render(request, "usage/mine.html", context)
@@ -50,13 +49,13 @@ def team_usage(request: HttpRequest) -> HttpResponse:
     asked = _ask_team(request)
     usage = Usage(asked.choice)
     people = usage.by("user_id")
-    names = _names_of_people(people)
+    names = names_of_people(people)
     split = Split(column="user_id", largest=[row.label for row in people], names=names)
     context = _context(request, asked, usage, split) | {
         "tables": [
-            ("People", _renamed(people, names)),
+            ("People", renamed(people, names)),
             ("Models", usage.by("model_name")),
-            ("Keys", _named_keys(usage.by("api_key_id"))),
+            ("Keys", named_keys(usage.by("api_key_id"))),
         ],
         "people": people_seen_by(request.user).order_by("name", "email"),
         "groups": groups_managed_by(request.user).order_by("name"),
@@ -76,7 +75,7 @@ def team_csv(request: HttpRequest) -> HttpResponse:
     asked = _ask_team(request)
     record_of(request, "usage.export", target=asked.person or asked.group or "everybody")
     people = Usage(asked.choice).by("user_id")
-    return _csv(_renamed(people, _names_of_people(people)), "person")
+    return _csv(renamed(people, names_of_people(people)), "person")
 
 
 def _ask_team(request: HttpRequest) -> Asked:
@@ -95,22 +94,6 @@ def _context(request: HttpRequest, asked: Asked, usage: Usage, split: Split) -> 
         "query": request.GET.urlencode(),
         "may_see_team": may_invite(request.user),
     }
-
-
-def _names_of_people(rows: Sequence[Sums]) -> dict[str, str]:
-    ids = [row.label for row in rows if row.label]
-    found = {str(user.pk): str(user) for user in User.objects.filter(pk__in=ids)}
-    return found | {"": "Deleted people"}
-
-
-def _named_keys(rows: Sequence[Sums]) -> list[Sums]:
-    ids = [row.label for row in rows if row.label]
-    keys = ApiKey.objects.filter(pk__in=ids)
-    return _renamed(rows, {str(key.pk): str(key) for key in keys} | {"": _CHAT})
-
-
-def _renamed(rows: Sequence[Sums], names: dict[str, str]) -> list[Sums]:
-    return [dataclasses.replace(row, label=names.get(row.label, row.label)) for row in rows]
 
 
 def _csv(rows: Sequence[Sums], what: str) -> HttpResponse:

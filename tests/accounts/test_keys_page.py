@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts.keys import ExpiredKey, check_api_key, create_api_key
+from accounts.keys import ExpiredKey, check_api_key, create_api_key, rotate_api_key
 from accounts.models import ApiKey, User
 
 URL = "/accounts/keys/"
@@ -96,3 +96,21 @@ def test_a_key_can_be_made_for_one_use(page: Client, person: User) -> None:
 def test_somebody_elses_key_cannot_be_replaced(page: Client, stranger: User) -> None:
     key, _ = create_api_key(user=stranger, name="theirs")
     assert page.post(f"/accounts/keys/{key.pk}/rotate/", {"overlap_hours": 0}).status_code == 404
+
+
+@pytest.mark.parametrize(("days", "is_told"), [(6, True), (8, False), (-1, False)])
+def test_a_week_before_its_end_a_key_is_told_of(
+    page: Client, person: User, days: int, is_told: bool
+) -> None:
+    at = timezone.now() + datetime.timedelta(days=days)
+    key, _ = create_api_key(user=person, name="nightly", expires_at=at)
+    assert key.expires_soon is is_told
+    for url in (URL, "/"):
+        assert (f"/{key.pk}/rotate/" in _notices(page, url)) is is_told
+    rotate_api_key(key, overlap=datetime.timedelta(hours=1), by=person) if days > 0 else None
+    assert f"/{key.pk}/rotate/" not in _notices(page, URL)
+
+
+def _notices(page: Client, url: str) -> str:
+    lines = page.get(url).content.decode().splitlines()
+    return " ".join(line for line in lines if "notice" in line or "menu-warning" in line)
