@@ -39,6 +39,27 @@ class Memory(Protocol):
     def clear_pool(self) -> None: ...
 
 
+class PeakMeter:
+    """MLX keeps one peak for all; whoever measures a step begins it anew."""
+
+    def __init__(self) -> None:
+        self._highest_bytes = 0
+
+    def begin(self) -> int:
+        """What is in use now; the peak starts there."""
+        self._highest_bytes = max(self._highest_bytes, mx.get_peak_memory())
+        mx.reset_peak_memory()
+        return mx.get_active_memory()
+
+    def highest_bytes(self) -> int:
+        """Since `begin`."""
+        return mx.get_peak_memory()
+
+    def highest_ever_bytes(self) -> int:
+        self._highest_bytes = max(self._highest_bytes, mx.get_peak_memory())
+        return self._highest_bytes
+
+
 class DeviceMemory:
     """The memory of MLX's default device. `ceiling_bytes` does not move: a request that fits today
     fits tomorrow, whatever else runs on the machine.
@@ -46,6 +67,7 @@ class DeviceMemory:
 
     def __init__(self, *, explicit_ceiling_bytes: int | None = None):
         info = mx.device_info()
+        self.peaks = PeakMeter()
         self._process = psutil.Process()
         self.is_cpu = mx.default_device() == mx.Device(mx.cpu)
         self.device = "cpu" if self.is_cpu else str(info.get("device_name", "gpu"))
@@ -58,7 +80,7 @@ class DeviceMemory:
         return MemoryReadings(
             active_bytes=mx.get_active_memory(),
             pool_bytes=mx.get_cache_memory(),
-            peak_bytes=mx.get_peak_memory(),
+            peak_bytes=self.peaks.highest_ever_bytes(),
             process_bytes=self._process.memory_info().rss,
         )
 

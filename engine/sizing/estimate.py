@@ -1,10 +1,13 @@
 """From sizes to bytes: rows, slices, steps, and what one row needs alone.
 
     peak = weights + rows' caches + what one step computes with
-    slice = one layer's activations + attention scores + one layer's cache while it grows
+    slice = activations + attention scores + one layer's cache while it grows
+    step  = activations and logits + attention scores + one layer's caches while they grow
 
 Rows of unequal lengths are padded to the longest, and caches grow by GROWTH_TOKENS. Where attention
-is one fused kernel, scores never exist. What is computed with is corrected by measured peaks.
+is one fused kernel, scores never exist. Each of the three parts has a factor that measured peaks
+correct (sizing/learning.py): how many layers' buffers are alive at once depends on how far ahead
+of the device the host submits.
 """
 
 from __future__ import annotations
@@ -14,14 +17,19 @@ from collections.abc import Iterable
 
 from engine.sizing.layers import FullLayers, StateLayers, WindowLayers
 from engine.sizing.shape import Shape
-from engine.wire import RowNeeds
+from engine.wire import Correction, RowNeeds
 
 GROWTH_TOKENS = 256
 SMALLEST_SLICE_TOKENS = 32
 _FUSED_HEAD_SIZES = frozenset({64, 72, 80, 96, 128})
-_LOGIT_COPIES = 4  # of the model, as float32, sorted, with noise
-_LARGEST_CORRECTION, _SMALLEST_CORRECTION = 4.0, 0.5
-_FORGETTING = 0.05
+_LOGIT_COPIES = 11  # of the model, as float32, sorted, cut, with noise
+# Before anything was measured: a CPU submits a layer or two ahead; an H200 took 2 MB a token of an
+# 8B model's slices; Metal's buffers are committed more often than CUDA's.
+CPU_CORRECTION = Correction(slices=(2.5, 1.1, 1.0), steps=(1.1, 1.1, 1.1))
+CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 2.0), steps=(2.0, 3.0, 2.0))
+METAL_CORRECTION = Correction(slices=(6.0, 1.1, 2.0), steps=(2.0, 2.0, 2.0))
+
+Parts = tuple[float, float, float]  # bytes: activations, scores, one layer
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +50,13 @@ class Numbers:
 class Estimate:
     """Live: `correction` follows measured peaks. The rest never changes."""
 
-    def __init__(self, shape: Shape, numbers: Numbers, *, correction: float = 1.0):
+    def __init__(self, shape: Shape, numbers: Numbers, *, correction: Correction | None = None):
+        """`correction`: what was measured; None: what is usual where attention is fused or not."""
         self.shape = shape
         self.numbers = numbers
-        self.correction = correction
-        self._is_fused = numbers.may_fuse and shape.head_size in _FUSED_HEAD_SIZES
+        self.correction = correction or (METAL_CORRECTION if numbers.may_fuse else CPU_CORRECTION)
+        may_fuse = numbers.may_fuse and numbers.kv_bits is None
+        self._is_fused = may_fuse and shape.head_size in _FUSED_HEAD_SIZES
 
     @property
     def token_bytes(self) -> float:
@@ -77,18 +87,28 @@ class Estimate:
 
     def slice_bytes(self, slice_tokens: int, context_tokens: int) -> int:
         """What computing a slice after `context_tokens` others takes besides the caches."""
-        activations = slice_tokens * self._activation_elements * self.numbers.compute_bytes
-        length = context_tokens + slice_tokens
-        needed = activations + self._scores_bytes(slice_tokens, length) + self._layer_bytes(length)
-        return int(needed * self.correction)
+        parts = self.slice_parts(slice_tokens, context_tokens)
+        return _corrected(parts, self.correction.slices)
 
     def step_bytes(self, num_rows: int, longest_tokens: int) -> int:
-        """What drawing a token for each of so many rows takes besides the caches."""
-        logits = num_rows * self.shape.vocab_size * 4 * _LOGIT_COPIES
-        activations = num_rows * self._activation_elements * self.numbers.compute_bytes
-        scores = self._scores_bytes(num_rows, longest_tokens)
-        growing = num_rows * self._layer_bytes(longest_tokens)
-        return int((logits + activations + scores + growing) * self.correction)
+        """What drawing a token for each of so many rows takes besides the caches, in a step in
+        which rows join or their caches grow."""
+        return _corrected(self.step_parts(num_rows, longest_tokens), self.correction.steps)
+
+    def slice_parts(self, slice_tokens: int, context_tokens: int, *, num_rows: int = 1) -> Parts:
+        """As the formula has it; `num_rows` rows of `slice_tokens` each."""
+        length = context_tokens + slice_tokens
+        activations = slice_tokens * self._activation_elements * self.numbers.compute_bytes
+        scores = self._scores_bytes(slice_tokens, length)
+        return num_rows * activations, num_rows * scores, num_rows * self._layer_bytes(length)
+
+    def step_parts(self, num_rows: int, longest_tokens: int) -> Parts:
+        """As the formula has it. Decode steps have scores on every device."""
+        logits = self.shape.vocab_size * 4 * _LOGIT_COPIES
+        activations = self._activation_elements * self.numbers.compute_bytes
+        scores = self.shape.query_heads * longest_tokens * self.numbers.compute_bytes
+        parts = (logits + activations, scores, self._layer_bytes(longest_tokens))
+        return num_rows * parts[0], num_rows * parts[1], num_rows * parts[2]
 
     def alone_bytes(self, num_tokens: int) -> int:
         """The most that a row of so many tokens needs, alone and in the smallest slices."""
@@ -124,15 +144,6 @@ class Estimate:
         grown = int(GROWTH_TOKENS * each) if self.token_bytes else 0
         return RowNeeds(fixed_bytes=fixed + grown, token_bytes=int(each) + 1, windows=windows)
 
-    def learn(self, *, expected_bytes: int, measured_bytes: int) -> None:
-        """Up at once, as too little is worse than too much; down slowly."""
-        if expected_bytes <= 0 or measured_bytes <= 0:
-            return
-        wanted = self.correction * measured_bytes / expected_bytes
-        pace = 1.0 if wanted > self.correction else _FORGETTING
-        moved = self.correction + pace * (wanted - self.correction)
-        self.correction = min(max(moved, _SMALLEST_CORRECTION), _LARGEST_CORRECTION)
-
     def _grown_slice_bytes(self, tokens: int, context: int) -> int:
         caches = self.row_bytes(context + tokens) - self.row_bytes(context)
         return self.slice_bytes(tokens, context) + max(0, caches)
@@ -153,6 +164,10 @@ class Estimate:
         """One layer's cache: while it grows, old and new are alive."""
         full = [one.token_elements for one in self.shape.layers if isinstance(one, FullLayers)]
         return int(_grown(num_tokens) * max(full, default=0) * self.numbers.kv_bytes)
+
+
+def _corrected(parts: Parts, factors: tuple[float, ...]) -> int:
+    return int(sum(part * factor for part, factor in zip(parts, factors, strict=True)))
 
 
 def _grown(num_tokens: int) -> int:

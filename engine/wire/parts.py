@@ -197,6 +197,15 @@ class Timings:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """Factors on what engine/sizing says a model computes with: activations, attention scores, one
+    layer's caches; of prompts' slices, and of steps that draw tokens."""
+
+    slices: tuple[float, ...] = (1.0, 1.0, 1.0)
+    steps: tuple[float, ...] = (1.0, 1.0, 1.0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RowNeeds:
     """Memory that one row of a model needs by its length, alone and in the smallest slices.
 

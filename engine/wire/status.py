@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from engine.wire.parts import Level, PrefixUse, RowNeeds
+from engine.wire.parts import Correction, Level, PrefixUse, RowNeeds
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class ModelMemory:
     `room_bytes`: the limit less its weights and those of other pinned models; what the row of a
     request must fit into, alone, to be ever served. `needs` is None where nothing is known.
     How it is computed there: in `compute_bytes` an element, with fused attention or without, and
-    measured peaks were `correction` times what was expected.
+    `correction` as measured there so far.
     """
 
     name: str
@@ -135,7 +135,7 @@ class ModelMemory:
     is_pinned: bool = False
     compute_bytes: int = 2
     may_fuse: bool = True
-    correction: float = 1.0
+    correction: Correction | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,7 @@ BENCHMARKS = (
     "zerohit",
     "agent",
     "probe",
+    "estimate",
 )
 
 

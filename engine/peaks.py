@@ -1,0 +1,91 @@
+"""A runner whose steps are measured, so that the model's estimate follows what they really take.
+
+A slice says what slices take; a step in which rows join, what those steps take. Other steps take
+less. It does not know what is decided by it. Owner: the model thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from engine.core.step import Outcome, Step
+from engine.handle import StepRunner
+from engine.sizing.estimate import Estimate, Parts
+from engine.sizing.learning import PeakLearner
+from engine.wire import Correction
+
+_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS, _MOST_ROWS = 2048, 8192, 16
+
+
+class Peaks(Protocol):
+    """What the device had in use at most since `begin`, which says what it has now."""
+
+    def begin(self) -> int: ...
+    def highest_bytes(self) -> int: ...
+
+
+class MeasuredRunner:
+    """`note_learned` hears of every change of `estimate.correction`."""
+
+    def __init__(
+        self,
+        runner: StepRunner,
+        estimate: Estimate,
+        peaks: Peaks,
+        *,
+        note_learned: Callable[[], None] = lambda: None,
+    ):
+        self._runner = runner
+        self._estimate = estimate
+        self._peaks = peaks
+        self._note_learned = note_learned
+        start = estimate.correction
+        largest_slice = estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
+        largest_step = estimate.step_parts(_MOST_ROWS, _LARGEST_CONTEXT_TOKENS)
+        self._slices = PeakLearner(start=start.slices, largest=largest_slice)
+        self._steps = PeakLearner(start=start.steps, largest=largest_step)
+        self._num_decodes = 0
+        self._joined: dict[int, int] = {}  # its tokens less the steps before it joined
+
+    @property
+    def num_bytes(self) -> int:
+        return self._runner.num_bytes
+
+    def reset(self) -> None:
+        self._joined = {}
+        self._runner.reset()
+
+    def run(self, step: Step) -> Outcome | None:
+        self._follow(step)
+        learner, parts = self._told_by(step)
+        if parts is None:
+            return self._runner.run(step)
+        held_bytes, before_bytes = self.num_bytes, self._peaks.begin()
+        outcome = self._runner.run(step)
+        grown_bytes = max(0, self.num_bytes - held_bytes)
+        measured_bytes = self._peaks.highest_bytes() - before_bytes - grown_bytes
+        learner.learn(parts, measured_bytes=measured_bytes)
+        self._estimate.correction = Correction(
+            slices=self._slices.factors, steps=self._steps.factors
+        )
+        self._note_learned()
+        return outcome
+
+    def _follow(self, step: Step) -> None:
+        for row_id in step.leaves:
+            self._joined.pop(row_id, None)
+        for join in step.joins:
+            self._joined[join.row_id] = join.num_tokens - self._num_decodes
+        self._num_decodes += bool(step.decodes)
+
+    def _told_by(self, step: Step) -> tuple[PeakLearner, Parts | None]:
+        if step.joins:
+            longest = max(self._joined.values()) + self._num_decodes
+            return self._steps, self._estimate.step_parts(len(step.decodes), longest)
+        if len(step.slices) != 1:
+            return self._slices, None
+        (one,) = step.slices
+        width, num_rows = len(one.token_ids[0]), len(one.row_ids)
+        parts = self._estimate.slice_parts(width, one.start_tokens, num_rows=num_rows)
+        return self._slices, parts
