@@ -56,10 +56,10 @@ class Runner:
         runs_ahead: bool | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
-        """`runs_ahead`: None means where the device computes beside the host."""
+        """`runs_ahead`: None means where the device computes beside the host. `new_caches`: how an
+        empty row is made, None means as the model does."""
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
-        """`new_caches` None: those that the model makes itself."""
         self._model = model
         self._new_caches = new_caches or partial(row_caches.new_caches, model)
         self._decode_token = decode_token

@@ -33,8 +33,10 @@ class CountingMemory(DeviceMemory):
 class Engine:
     """One tiny model, driven turn by turn."""
 
-    def __init__(self, folder: Path) -> None:
-        config = EngineConfig(name="e", redis_url="", data_dir=folder, cache_memory_bytes=0)
+    def __init__(self, folder: Path, *, cache_memory_bytes: int | None = 0) -> None:
+        config = EngineConfig(
+            name="e", redis_url="", data_dir=folder, cache_memory_bytes=cache_memory_bytes
+        )
         self.memory = CountingMemory()
         self.prefixes = Prefixes(config, ceiling_bytes=self.memory.ceiling_bytes)
         self.transport = FakeTransport(FakeClock())
@@ -48,14 +50,16 @@ class Engine:
         self.most_rows = 0
         self.most_bytes = 0
 
-    def configure(self, **settings: object) -> None:
-        spec = wire.ModelSpec(name=MODEL, path=str(tiny_model_path(MODEL)), **settings)  # type: ignore[arg-type]
+    def configure(self, *, model: str = MODEL, **settings: object) -> None:
+        spec = wire.ModelSpec(name=model, path=str(tiny_model_path(model)), **settings)  # type: ignore[arg-type]
         self.transport.send(wire.Configure(models=(spec,)))
 
-    def ask(self, *names: str, prompt_tokens: int = 3, max_tokens: int = 4) -> None:
+    def ask(
+        self, *names: str, model: str = MODEL, prompt_tokens: int = 3, max_tokens: int = 4
+    ) -> None:
         for name in names:
             prompt = range(10, 10 + prompt_tokens)
-            work = make_work(name, model=MODEL, prompt=prompt, max_tokens=max_tokens)
+            work = make_work(name, model=model, prompt=prompt, max_tokens=max_tokens)
             self.transport.send(make_delivery(work))
 
     def finish(self, *names: str) -> None:
@@ -112,15 +116,19 @@ def test_buffers_are_given_back_after_every_slice_or_kept(engine: Engine, clears
 
 def test_rows_wait_and_give_way_under_the_model_s_own_ceiling(engine: Engine) -> None:
     names = [f"ceiling {number}" for number in range(6)]
-    ceiling = engine.weight_bytes + 9 * 1024 * KIB
+    engine.configure()
+    engine.ask("alone", prompt_tokens=200, max_tokens=300)
+    engine.finish("alone")
+    row_bytes = engine.most_bytes - engine.weight_bytes
+    ceiling = engine.weight_bytes + 4 * row_bytes
     engine.configure(memory_ceiling_bytes=ceiling)
-    engine.ask(*names, prompt_tokens=200, max_tokens=700)
+    engine.ask(*names, prompt_tokens=200, max_tokens=300)
     engine.finish(*names)
     assert 1 <= engine.most_rows < 6
     assert engine.most_bytes <= ceiling
     engine.configure()
     again = [f"free {number}" for number in range(6)]
-    engine.ask(*again, prompt_tokens=200, max_tokens=50)
+    engine.ask(*again, prompt_tokens=200, max_tokens=20)
     engine.finish(*again)
     assert engine.most_rows == 6
 
@@ -147,3 +155,58 @@ def test_weights_above_the_model_s_ceiling_are_not_loaded(tmp_path: Path) -> Non
     engine.prefixes.close()
     end = engine.transport.ends["never"]
     assert isinstance(end, wire.Failed) and end.code is wire.Code.DOES_NOT_FIT
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made = Engine(tmp_path_factory.mktemp("quantised"), cache_memory_bytes=None)
+    made.configure(kv_bits=8)
+    yield made
+    made.prefixes.close()
+
+
+def test_quantised_rows_are_smaller_and_come_one_at_a_time(
+    engine: Engine, quantised: Engine
+) -> None:
+    names = [f"row {number}" for number in range(3)]
+    quantised.ask(*names, prompt_tokens=600, max_tokens=20)
+    quantised.finish(*names)
+    assert quantised.most_rows == 1
+    engine.configure()
+    engine.ask("plain", prompt_tokens=600, max_tokens=20)
+    engine.finish("plain")
+    quantised_bytes = quantised.most_bytes - quantised.weight_bytes
+    assert quantised_bytes < 0.45 * (engine.most_bytes - engine.weight_bytes)
+    assert len({tuple(quantised.transport.tokens(name)) for name in names}) == 1
+
+
+def test_a_quantised_row_goes_on_from_a_kept_prefix_with_the_same_tokens(quantised: Engine) -> None:
+    quantised.ask("cold", prompt_tokens=700, max_tokens=12)
+    quantised.finish("cold")
+    quantised.ask("warm", prompt_tokens=700, max_tokens=12)
+    quantised.finish("warm")
+    end = quantised.transport.ends["warm"]
+    assert isinstance(end, wire.Finished) and end.usage.cached_tokens >= 512
+    assert quantised.transport.tokens("warm") == quantised.transport.tokens("cold")
+
+
+def test_a_precision_counts_from_the_next_load_on(quantised: Engine) -> None:
+    (handle,) = quantised.worker._pool.handles
+    quantised.configure()
+    quantised.worker.turn()
+    assert not handle.status.is_batchable
+    quantised.worker._pool.unload(MODEL)
+    quantised.ask("reloaded")
+    quantised.finish("reloaded")
+    (handle,) = quantised.worker._pool.handles
+    assert handle.status.is_batchable
+
+
+def test_a_model_that_cannot_be_quantised_says_so(tmp_path: Path) -> None:
+    engine = Engine(tmp_path)
+    engine.configure(model="tiny-mamba", kv_bits=4)
+    engine.ask("never", model="tiny-mamba")
+    engine.finish("never")
+    engine.prefixes.close()
+    end = engine.transport.ends["never"]
+    assert isinstance(end, wire.Failed) and "cannot be quantised" in end.detail
