@@ -45,10 +45,12 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_login_stages(self) -> list[str]:
         return ["allauth.mfa.stages.AuthenticateStage"]
 
+    def respond_user_inactive(self, request: HttpRequest, user: User) -> HttpResponse:
+        return refused_page(request, _("This account is switched off."), user=user)
+
     def login(self, request: HttpRequest, user: User) -> None:
-        if not user.is_active or user.is_service:
-            page = refused_page(request, _("This account is switched off."), user=user)
-            raise ImmediateHttpResponse(page)
+        if not user.is_active or user.is_service:  # between the two factors
+            raise ImmediateHttpResponse(self.respond_user_inactive(request, user))
         super().login(request, user)
         records = get_authentication_records(request, user)
         ways = [one.get("type") or one["method"] for one in records]

@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from requests import RequestException
 
 from accounts.adapters import failed_page
+from accounts.id_tokens import is_signed_by
 from accounts.oidc import is_configured
 
 
@@ -60,15 +61,13 @@ def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
 
 
 class _CodeFlow(OpenIDConnectOAuth2Adapter):
-    """Takes no answer without an ID token, and none whose signature the provider's keys do not fit.
-
-    allauth trusts a token that came over TLS; an issuer on a LAN may have none.
-    """
+    """Takes no answer without an ID token, and none that is not signed with the provider's keys."""
 
     def complete_login(
         self, request: HttpRequest, app: Any, token: SocialToken, **kwargs: Any
     ) -> SocialLogin:
-        if not kwargs["response"].get("id_token"):
-            raise OAuth2Error("no id_token")
-        self.did_fetch_access_token = False
+        with get_adapter().get_requests_session() as session:
+            keys = session.get(self.openid_config["jwks_uri"]).json()["keys"]
+        if not is_signed_by(kwargs["response"].get("id_token") or "", keys):
+            raise OAuth2Error("no signed ID token")
         return super().complete_login(request, app, token, **kwargs)
