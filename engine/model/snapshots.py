@@ -114,7 +114,7 @@ def _restore_slices(leaves: list[Any], slices: Sequence[tuple[list[mx.array], in
     if not slices:
         return
     total = sum(num_tokens for _, num_tokens in slices)
-    arrays = _joined(slices)
+    arrays = _joined(slices, room=KVCache.step - total % KVCache.step)
     for leaf in leaves:
         if isinstance(leaf, QuantizedKVCache):
             keys, values = ([next(arrays) for _ in range(3)] for _ in range(2))
@@ -123,11 +123,13 @@ def _restore_slices(leaves: list[Any], slices: Sequence[tuple[list[mx.array], in
             leaf.state = (next(arrays), next(arrays), total)
 
 
-def _joined(slices: Sequence[tuple[list[mx.array], int]]) -> Iterator[mx.array]:
-    """Each array of the contents, over all slices."""
+def _joined(slices: Sequence[tuple[list[mx.array], int]], *, room: int) -> Iterator[mx.array]:
+    """Each array of the contents, over all slices, with room for the tokens that come next:
+    growing would copy all of it once more."""
     for at in range(len(slices[0][0])):
         parts = [content[at][..., :num_tokens, :] for content, num_tokens in slices]
-        yield mx.concatenate(parts, axis=2)
+        *before, _, width = parts[0].shape
+        yield mx.concatenate([*parts, mx.zeros((*before, room, width), parts[0].dtype)], axis=2)
 
 
 def _dismantle(leaf: Any) -> list[mx.array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import random
 from typing import Any
@@ -20,9 +21,29 @@ from engine.core.blocks import BLOCK_TOKENS, Chain, root_key, token_bytes
 from engine.model import snapshots
 from engine.model.caches import new_caches
 from engine.model.loader import load
+from engine.model.quantised import quantised_caches
 from tests.tiny_models import tiny_model_path
 
 KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
+_SMALL = {
+    "vocab_size": 4096,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-6,
+    "rope_theta": 10_000.0,
+}
+# Models whose layers are composites: a recurrent part beside a sliceable or a windowed one.
+COMPOSITES: dict[str, dict[str, Any]] = {
+    "falcon_h1": _SMALL
+    | {"head_dim": 16, "mamba_d_ssm": 64, "mamba_d_head": 16, "mamba_n_heads": 4}
+    | {"mamba_d_state": 16},
+    "baichuan_m1": _SMALL
+    | {"model_type": "baichuan_m1", "sliding_window": 64, "sliding_window_layers": [1]}
+    | {"conv_window": 2},
+}
 TOLERANCE = 1e-4  # of the largest logit: sums are taken in another order
 ANN = frozenset([owner_name(OwnerKind.PERSON, "ann")])
 
@@ -48,12 +69,21 @@ CASES: dict[str, tuple[list[int], list[int], int]] = {
 
 @functools.cache
 def model_of(kind: str) -> Any:
-    name = "tiny-qwen3" if kind == "quantised" else kind
+    if kind in COMPOSITES:
+        mx.random.seed(1)
+        module = importlib.import_module(f"mlx_lm.models.{kind}")
+        return module.Model(module.ModelArgs(**COMPOSITES[kind]))
+    name = "tiny-qwen3" if kind in ("quantised", "quantised rows") else kind
     *_, last = load(tiny_model_path(name), casts_to_float32=True)
     assert last.loaded is not None
     if kind == "quantised":
         nn.quantize(last.loaded.model, group_size=32, bits=8)
     return last.loaded.model
+
+
+def new_row(kind: str) -> Any:
+    model = model_of(kind)
+    return quantised_caches(model, 8)() if kind == "quantised rows" else new_caches(model)
 
 
 def query_of(tokens: list[int], needs: Needs) -> Query:
@@ -68,16 +98,18 @@ def _cache_after(kind: str, computed: tuple[int, ...]) -> PrefixCache:
     cache = PrefixCache(
         MemoryTier(budget_bytes=1 << 40), None, dump=snapshots.dump, revive=snapshots.revive
     )
-    needs = snapshots.needs_of(new_caches(model))
+    row = new_row(kind)
+    needs = snapshots.needs_of(row)
     assert needs is not None
-    compute_and_keep(cache, model, list(computed), needs)
+    compute_and_keep(cache, model, row, list(computed), needs)
     through_bytes(cache)
     return cache
 
 
-def compute_and_keep(cache: PrefixCache, model: Any, tokens: list[int], needs: Needs) -> None:
+def compute_and_keep(
+    cache: PrefixCache, model: Any, row: Any, tokens: list[int], needs: Needs
+) -> None:
     """Slice by slice as the engine does: a boundary is copied at the end of each block."""
-    row = new_caches(model)
     for stop in [*range(BLOCK_TOKENS, len(tokens), BLOCK_TOKENS), len(tokens)]:
         start = (stop - 1) // BLOCK_TOKENS * BLOCK_TOKENS
         model(mx.array([tokens[start:stop]]), cache=row)
@@ -110,22 +142,25 @@ def through_bytes(cache: PrefixCache) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "case"),
-    [*itertools.product(KINDS, CASES), ("quantised", "another end inside a block")],
+    [
+        *itertools.product([*KINDS, *COMPOSITES, "quantised rows"], CASES),
+        ("quantised", "another end inside a block"),
+    ],
 )
 def test_logits_after_a_restored_prefix_are_those_of_a_fresh_run(kind: str, case: str) -> None:
     computed, asked, least = CASES[case]
     model, cache = model_of(kind), _cache_after(kind, tuple(computed))
-    needs = snapshots.needs_of(new_caches(model))
+    needs = snapshots.needs_of(new_row(kind))
     assert needs is not None
     plan = cache.plan(query_of(asked, needs))
     assert least <= plan.num_tokens < len(asked)
     if not least:
         assert plan.is_cold
         return
-    row = new_caches(model)
+    row = new_row(kind)
     snapshots.restore(row, *cache.payloads(plan))
     restored = model(mx.array([asked[plan.num_tokens :]]), cache=row)[:, -1]
-    fresh = model(mx.array([asked]), cache=new_caches(model))[:, -1]
+    fresh = model(mx.array([asked]), cache=new_row(kind))[:, -1]
     difference = mx.abs(restored - fresh).max().item()
     assert difference <= TOLERANCE * mx.abs(fresh).max().item()  # type: ignore[operator]
 
