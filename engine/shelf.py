@@ -135,7 +135,7 @@ class DeviceShelf:
         needs = needs_of(empty_row)
         if needs is None or self._prefixes.memory.budget_bytes == 0:
             return None
-        root = root_key(loaded.identity | {"kv_bits": str(spec.kv_bits)})
+        root = root_key(loaded.identity | _precision(spec))
         return PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)
 
 
@@ -168,6 +168,11 @@ def _caches_of(spec: wire.ModelSpec, loaded: LoadedModel) -> Callable[[], Caches
         return quantised_caches(loaded.model, spec.kv_bits)
     except NotQuantisable as error:
         raise LoadFailed(str(error)) from error
+
+
+def _precision(spec: wire.ModelSpec) -> dict[str, str]:
+    """Blocks of another precision never match."""
+    return {} if spec.kv_bits is None else {"kv_bits": str(spec.kv_bits)}
 
 
 class ModelVoice:

@@ -117,12 +117,12 @@ def test_buffers_are_given_back_after_every_slice_or_kept(engine: Engine, clears
 def test_rows_wait_and_give_way_under_the_model_s_own_ceiling(engine: Engine) -> None:
     names = [f"ceiling {number}" for number in range(6)]
     engine.configure()
-    engine.ask("alone", prompt_tokens=200, max_tokens=300)
+    engine.ask("alone", prompt_tokens=200, max_tokens=120)
     engine.finish("alone")
     row_bytes = engine.most_bytes - engine.weight_bytes
     ceiling = engine.weight_bytes + 4 * row_bytes
     engine.configure(memory_ceiling_bytes=ceiling)
-    engine.ask(*names, prompt_tokens=200, max_tokens=300)
+    engine.ask(*names, prompt_tokens=200, max_tokens=120)
     engine.finish(*names)
     assert 1 <= engine.most_rows < 6
     assert engine.most_bytes <= ceiling
