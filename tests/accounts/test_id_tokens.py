@@ -31,7 +31,6 @@ def test_the_providers_keys_fit_whether_named_or_not(
     assert is_signed_by(jwt.encode(CLAIMS, key, algorithm, header), KEYS)
 
 
-@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
 @pytest.mark.parametrize(
     "token",
     [
