@@ -35,6 +35,10 @@ class CacheJobs:
     def slow_down(self, read_seconds: float, *, after_reads: int = 0) -> None:
         self._child.do({"do": "slow", "read_seconds": read_seconds, "after_reads": after_reads})
 
+    def forget_memory(self) -> None:
+        """What is on disk has to be read again."""
+        self._child.do({"do": "forget"})
+
     def ask(self, prompt: list[int], *, max_tokens: int = 4) -> Fared:
         return self.ask_together([prompt], max_tokens=max_tokens)[0][0]
 

@@ -4,6 +4,7 @@
 
     {"do": "start", "memory_bytes", "disk_bytes"}   a new engine on the same folder
     {"do": "slow", "read_seconds", "after_reads"}   the disk takes so long for each later read
+    {"do": "forget"}                                 what is in memory; the disk keeps it
     {"do": "ask", "prompts", "max_tokens"}          all at once; how each fared, and the whole time
     {"do": "status"}                                 the cache's figures
 """
@@ -14,6 +15,7 @@ import itertools
 import json
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -34,16 +36,22 @@ WAIT_SECONDS = 0.0005
 
 
 class SlowFiles(RealFiles):
-    """Reads that take longer, once `after_reads` have been quick."""
+    """Reads that take longer, once some have been quick. One that waits ends with its setting."""
 
     def __init__(self) -> None:
-        self.read_seconds = 0.0
-        self.after_reads = 0
+        self.set(read_seconds=0.0, after_reads=0)
+
+    def set(self, *, read_seconds: float, after_reads: int) -> None:
+        if hasattr(self, "_is_over"):
+            self._is_over.set()
+        self._read_seconds = read_seconds
+        self._quick_reads = after_reads
+        self._is_over = threading.Event()
 
     def read(self, path: Path) -> bytes:
-        if self.after_reads <= 0:
-            time.sleep(self.read_seconds)
-        self.after_reads -= 1
+        if self._quick_reads <= 0 and self._read_seconds:
+            self._is_over.wait(self._read_seconds)
+        self._quick_reads -= 1
         return super().read(path)
 
 
@@ -70,9 +78,10 @@ class CachedEngine:
             case "start":
                 return self._start(job["memory_bytes"], job["disk_bytes"])
             case "slow":
-                self._files.read_seconds = job["read_seconds"]
-                self._files.after_reads = job["after_reads"]
+                self._files.set(read_seconds=job["read_seconds"], after_reads=job["after_reads"])
                 return None
+            case "forget":
+                return self._cache.cache.clear(MODEL_NAME, tiers=[wire.CacheTier.MEMORY])
             case "ask":
                 return self._ask(job["prompts"], job["max_tokens"])
             case "status":
