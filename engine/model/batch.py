@@ -12,6 +12,7 @@ the tokens that the caches hold.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -70,7 +71,18 @@ class RowBatch:
         self._inputs = token_ids
 
     def join(self, rows: list[NewRow]) -> None:
-        self._join_caches(rows)
+        """It takes the layers out of the rows' caches, as it does everywhere below."""
+        for _ in self.joining(rows):
+            pass
+
+    def joining(self, rows: list[NewRow]) -> Iterator[None]:
+        """A layer at a time: several batches that share rows' buffers go side by side."""
+        added = [row.caches for row in rows]
+        joined = []
+        for layer in self._joined_layers(rows, added):
+            joined.append(layer)
+            yield
+        self._caches = joined
         self.row_ids = self.row_ids + [row.row_id for row in rows]
         self.lengths = self.lengths + [row.length for row in rows]
         present = [] if self._inputs is None else [self._inputs.astype(mx.uint32)]
@@ -82,13 +94,16 @@ class RowBatch:
         row_of = row_caches.level_row if self._is_level else row_caches.padded_row
         return row_of(self._caches, index), self.lengths[index]
 
-    def give(self, row_id: int) -> NewRow:
-        """A row as another batch may take it. It stays here until this batch is dropped."""
+    def give_all(self) -> list[NewRow]:
+        """All rows, as other batches may take them; this one is then of no use any more."""
         assert self._inputs is not None
-        caches, length = self.extract(row_id)
-        index = self.row_ids.index(row_id)
-        token_id = self._inputs[index : index + 1].astype(mx.uint32)
-        return NewRow(row_id=row_id, token_id=token_id, length=length, caches=caches)
+        given = []
+        for index, row_id in enumerate(self.row_ids):
+            caches, length = self.extract(row_id)
+            token_id = self._inputs[index : index + 1].astype(mx.uint32)
+            given.append(NewRow(row_id=row_id, token_id=token_id, length=length, caches=caches))
+        self._caches = []
+        return given
 
     def leave(self, row_ids: tuple[int, ...]) -> list[int]:
         """Remove these rows; the indices of those that stay."""
@@ -105,25 +120,18 @@ class RowBatch:
         self._keep_caches(kept)
         return kept
 
-    def _join_caches(self, rows: list[NewRow]) -> None:
-        added = [row.caches for row in rows]
+    def _joined_layers(self, rows: list[NewRow], added: list[Caches]) -> Iterator[Any]:
+        aligns = attention.is_bound(self._model)
+        if not self._is_level:
+            return row_caches.extending_padded(self._caches, added, aligns=aligns)
+        present, self._caches = self._caches, []
         lengths = {*self.lengths, *(row.length for row in rows)}
-        if self._is_level and len(lengths) == 1:
-            parts = ([self._caches] if self._caches else []) + added
-            stacked = parts[0] if len(parts) == 1 else row_caches.stack_level(parts)
-            if stacked is not None:
-                self._caches = stacked
-                row_caches.evaluate_by_layer(self._caches)
-                return
-        if self._is_level:
-            present = row_caches.split_level(self._caches, len(self.row_ids))
-            self._caches = self._merge(present + added)
-            self._is_level = False
-            return
-        row_caches.extend_padded(self._caches, self._merge(added))
-
-    def _merge(self, rows: list[Caches]) -> Caches:
-        return row_caches.merge_padded(rows, aligns=attention.is_bound(self._model))
+        parts = ([present] if present else []) + added
+        if len(lengths) == 1 and row_caches.may_stack_level(parts):
+            return iter(parts[0]) if len(parts) == 1 else row_caches.stacking_level(parts)
+        self._is_level = False
+        singles = row_caches.split_level(present, len(self.row_ids))
+        return row_caches.merging_padded(singles + added, aligns=aligns)
 
     def _keep_caches(self, kept: list[int]) -> None:
         if self._is_level:
@@ -133,10 +141,9 @@ class RowBatch:
         if len(set(self.lengths)) > 1:
             return
         rows = row_caches.split_padded(self._caches, len(kept))
-        level = rows[0] if len(rows) == 1 else row_caches.stack_level(rows)
-        if level is not None:
-            self._caches, self._is_level = level, True
-            row_caches.evaluate_by_layer(self._caches)
+        if row_caches.may_stack_level(rows):
+            self._caches, self._is_level = [], True
+            self._caches = rows[0] if len(rows) == 1 else list(row_caches.stacking_level(rows))
 
 
 def _input_of(row: NewRow) -> mx.array:

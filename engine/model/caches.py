@@ -7,6 +7,7 @@ caches are mlx-lm's batch classes: any lengths, padded on the left, a mask array
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -36,12 +37,6 @@ def _layer_may_merge(layer: Any) -> bool:
 
 def evaluate(caches: Caches) -> None:
     mx.eval([layer.state for layer in caches])
-
-
-def evaluate_by_layer(caches: Caches) -> None:
-    """Old and new buffers of one layer at a time are alive, not of all layers."""
-    for layer in caches:
-        mx.eval(layer.state)
 
 
 def start_evaluating(caches: Caches) -> None:
@@ -88,34 +83,46 @@ def take_level(caches: Caches, rows: list[int]) -> Caches:
 
 def stack_level(rows: list[Caches]) -> Caches | None:
     """Level caches of several level caches; None where a layer's layouts differ."""
-    layers = []
-    for parts in zip(*rows, strict=True):
-        stacked = _stack_layer([_trimmed(part) for part in parts])
-        if stacked is None:
-            return None
-        layers.append(stacked)
-    return layers
+    parts_of = [[_trimmed(part) for part in parts] for parts in zip(*rows, strict=True)]
+    if not all(_may_stack(parts) for parts in parts_of):
+        return None
+    return [_stack_layer(parts) for parts in parts_of]
 
 
-def merge_padded(rows: list[Caches], *, aligns: bool) -> Caches:
-    """Padded caches of several row caches, evaluated layer by layer.
+def may_stack_level(rows: list[Caches]) -> bool:
+    return all(_may_stack([_trimmed(one) for one in parts]) for parts in zip(*rows, strict=True))
+
+
+# The three that follow evaluate layer by layer and take each layer out of `rows` as it is copied,
+# so that old and new buffers of one layer are alive together, not of all. Memory is full of caches
+# when it is short.
+
+
+def stacking_level(rows: list[Caches]) -> Iterator[Any]:
+    """The layers of level caches of several level caches, which may be stacked."""
+    for index in range(len(rows[0])):
+        stacked = _roomy(_stack_layer([_trimmed(part) for part in _take_layer(rows, index)]))
+        mx.eval(stacked.state)
+        yield stacked
+
+
+def merging_padded(rows: list[Caches], *, aligns: bool) -> Iterator[Any]:
+    """The layers of padded caches of several row caches.
 
     `aligns`: for matrix products on CUDA, in whole columns (aligned_rows.py).
     """
-    layers = []
-    for parts in zip(*rows, strict=True):
-        layer = parts[0].merge(list(parts))
-        layers.append(AlignedRows.of(layer) if aligns and type(layer) is BatchKVCache else layer)
-        mx.eval(layers[-1].state)
-    return layers
-
-
-def extend_padded(caches: Caches, others: Caches) -> None:
-    """Append the rows of `others`, layer by layer, which it takes out of there."""
-    for index, layer in enumerate(caches):
-        layer.extend(others[index])
+    for index in range(len(rows[0])):
+        layer = _merge_layer(_take_layer(rows, index), aligns=aligns)
         mx.eval(layer.state)
-        others[index] = None
+        yield layer
+
+
+def extending_padded(caches: Caches, rows: list[Caches], *, aligns: bool) -> Iterator[Any]:
+    """The layers of `caches` with further rows."""
+    for index, layer in enumerate(caches):
+        layer.extend(_merge_layer(_take_layer(rows, index), aligns=aligns))
+        mx.eval(layer.state)
+        yield layer
 
 
 def keep_padded(caches: Caches, rows: list[int]) -> None:
@@ -146,10 +153,39 @@ def _trimmed(layer: Any) -> Any:
     return type(layer).from_state((keys[..., :offset, :], values[..., :offset, :], offset))
 
 
-def _stack_layer(layers: list[Any]) -> Any | None:
+def _take_layer(rows: list[Caches], index: int) -> list[Any]:
+    parts = [row[index] for row in rows]
+    for row in rows:
+        row[index] = None
+    return parts
+
+
+def _merge_layer(parts: list[Any], *, aligns: bool) -> Any:
+    layer = parts[0].merge(parts)
+    if aligns and type(layer) is BatchKVCache:
+        return AlignedRows.of(layer)
+    return _roomy(layer)
+
+
+def _roomy(layer: Any) -> Any:
+    """With room for the next tokens: a cache that is full is copied once more by the next step."""
+    if type(layer) not in (KVCache, BatchKVCache) or layer.keys is None:
+        return layer
+    keys, values, *counters = layer.state
+    missing = -(-(layer.size() + 1) // layer.step) * layer.step - keys.shape[2]
+    if missing <= 0:
+        return layer
+    widths = [(0, 0), (0, 0), (0, missing), (0, 0)]
+    return type(layer).from_state((mx.pad(keys, widths), mx.pad(values, widths), *counters))
+
+
+def _may_stack(layers: list[Any]) -> bool:
+    layouts = [_layout(_leaves(layer)) for layer in layers]
+    return all(one == layouts[0] for one in layouts)
+
+
+def _stack_layer(layers: list[Any]) -> Any:
     leaves = [_leaves(layer) for layer in layers]
-    if any(_layout(one) != _layout(leaves[0]) for one in leaves[1:]):
-        return None
     stacked = iter([_stack_leaves(list(column)) for column in zip(*leaves, strict=True)])
     return type(layers[0]).from_state(tree_map(lambda _: next(stacked), layers[0].state))
 

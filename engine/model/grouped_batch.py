@@ -97,21 +97,37 @@ class GroupedBatch:
         best = self._best(lengths)
         if self._cost(best, lengths) < _WORTH_MOVING * self._cost(groups, lengths):
             groups = best
-        self._groups = [self._filled(group, new) for group in groups]
+        self._groups = self._filled(groups, new)
         self._note_order()
 
-    def _filled(self, wanted: list[int], new: dict[int, NewRow]) -> RowBatch:
-        """The group with these rows: one that is there and only grows, or one made anew."""
-        for group in self._groups:
-            if group.row_ids == wanted[: len(group.row_ids)]:
-                rest = wanted[len(group.row_ids) :]
-                if all(row_id in new for row_id in rest):
-                    if rest:
-                        group.join([new[row_id] for row_id in rest])
-                    return group
-        made = RowBatch(self._model)
-        made.join([new[one] if one in new else self._group_of(one).give(one) for one in wanted])
+    def _filled(self, wanted: list[list[int]], new: dict[int, NewRow]) -> list[RowBatch]:
+        """Groups with these rows: those that are there and only grow, and others made of the rest,
+        side by side, so that a layer's old buffers go before the next layer is copied."""
+        kept = [self._grown(row_ids, new) for row_ids in wanted]
+        given = {
+            row.row_id: row
+            for group in self._groups
+            if not any(group is one for one in kept)
+            for row in group.give_all()
+        }
+        rest = given | new
+        made = [RowBatch(self._model) if one is None else one for one in kept]
+        joining = [
+            group.joining([rest[row_id] for row_id in row_ids[len(group.row_ids) :]])
+            for group, row_ids in zip(made, wanted, strict=True)
+            if len(group.row_ids) < len(row_ids)
+        ]
+        for _ in zip(*joining, strict=True):
+            pass
         return made
+
+    def _grown(self, wanted: list[int], new: dict[int, NewRow]) -> RowBatch | None:
+        """The group that becomes this one by nothing but new rows."""
+        for group in self._groups:
+            rest = wanted[len(group.row_ids) :]
+            if group.row_ids == wanted[: len(group.row_ids)] and all(one in new for one in rest):
+                return group
+        return None
 
     def _note_order(self) -> None:
         place = {row_id: index for index, row_id in enumerate(self.row_ids)}

@@ -121,8 +121,11 @@ class Runner:
 
     def _submit(self, step: Step) -> Outcome | None:
         before, self._submitted = self._submitted, None
-        # A slice's time teaches the cost model, so the step before it ends first.
-        outcome = self._collect(before) if before is not None and step.slices else None
+        outcome = None
+        # A slice's time teaches the cost model, so the step before it ends first; a join takes the
+        # buffers of what was sliced.
+        if before is not None and (step.slices or (step.joins and before.sliced)):
+            outcome, before = self._collect(before), None
         self._leave(step.leaves)
         if step.slices:
             self._submitted = self._submit_slices(step)

@@ -1,0 +1,92 @@
+"""Rows join, move and leave without old and new buffers of all layers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mlx.core as mx
+import pytest
+
+from engine.model import caches as row_caches
+from engine.model.batch import NewRow, RowBatch
+from engine.model.grouped_batch import GroupedBatch
+from tests.engine.model.rig import loaded
+
+MODEL = "small-llama"
+NUM_LAYERS = 6
+
+
+def new_row(row_id: int, length: int) -> NewRow:
+    model = loaded(MODEL).model
+    caches = row_caches.new_caches(model)
+    model(mx.ones((1, length), mx.uint32), cache=caches)
+    row_caches.evaluate(caches)
+    return NewRow(row_id=row_id, token_id=5, length=length, caches=caches)
+
+
+def batch_of(*lengths: int) -> RowBatch:
+    batch = RowBatch(loaded(MODEL).model)
+    batch.join([new_row(number, length) for number, length in enumerate(lengths)])
+    return batch
+
+
+def layers_beside(change: Callable[[], RowBatch | GroupedBatch]) -> float:
+    """The peak of a change above what was there before or after it, in layers of the result."""
+    mx.synchronize()
+    before_bytes = mx.get_active_memory()
+    mx.reset_peak_memory()
+    batch = change()
+    mx.synchronize()
+    after_bytes = mx.get_active_memory()
+    layer_bytes = batch.num_bytes / NUM_LAYERS
+    return (mx.get_peak_memory() - max(before_bytes, after_bytes)) / layer_bytes
+
+
+def join_to(batch: RowBatch | GroupedBatch, rows: list[NewRow]) -> RowBatch | GroupedBatch:
+    batch.join(rows)
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("present", "added"),
+    [
+        pytest.param((300, 300, 300, 300), (300, 300), id="level and level"),
+        pytest.param((300, 300, 300, 300), (200, 310), id="level becomes padded"),
+        pytest.param((300, 200, 310, 150), (250, 290), id="padded and more"),
+        pytest.param((300, 200, 310, 150), (900,), id="padded and a longer one"),
+    ],
+)
+def test_a_join_copies_one_layer_at_a_time(
+    present: tuple[int, ...], added: tuple[int, ...]
+) -> None:
+    batch = batch_of(*present)
+    rows = [new_row(10 + number, length) for number, length in enumerate(added)]
+    assert layers_beside(lambda: join_to(batch, rows)) < 2.2
+
+
+def test_rows_that_move_to_other_groups_are_copied_one_layer_at_a_time() -> None:
+    batch = GroupedBatch(loaded(MODEL).model, pass_bytes=1)
+    batch.join([new_row(number, length) for number, length in enumerate((40, 300, 310))])
+    groups = batch.num_groups
+    rows = [new_row(10 + number, length) for number, length in enumerate((290, 1200, 1100, 60))]
+    assert layers_beside(lambda: join_to(batch, rows)) < 2.2
+    assert batch.num_groups != groups
+
+
+def test_the_step_after_a_join_does_not_copy_the_batch_again() -> None:
+    batch = batch_of(300, 200, 310, 150)
+    num_bytes = batch.num_bytes
+    mx.eval(batch.forward())
+    assert batch.num_bytes == num_bytes
+
+
+def test_rows_that_become_level_are_copied_one_layer_at_a_time() -> None:
+    batch = batch_of(300, 300, 300, 310)
+
+    def leave() -> RowBatch:
+        batch.leave((3,))
+        row_caches.evaluate(batch.extract(0)[0])
+        return batch
+
+    assert layers_beside(leave) < 4
+    assert batch.is_level
