@@ -268,6 +268,8 @@ def _closing_fields(outcome: Outcome) -> dict[str, Any]:
         "cached_tokens": outcome.usage.cached_tokens,
         "completion_tokens": outcome.usage.completion_tokens,
         "reasoning_tokens": outcome.usage.reasoning_tokens,
+        "nearest_tokens": outcome.prefix.nearest_tokens if outcome.prefix else None,
+        "prefix_miss": outcome.prefix.miss if outcome.prefix else "",
         "queued_seconds": outcome.timings.queued_seconds,
         "ttft_seconds": outcome.timings.ttft_seconds,
         "decode_seconds": outcome.timings.decode_seconds,

@@ -36,6 +36,7 @@ class Outcome:
     error_detail: str = ""
     usage: wire.Usage = _NO_USAGE
     timings: wire.Timings = _NO_TIMINGS
+    prefix: wire.PrefixUse | None = None
 
 
 def fold(events: Sequence[wire.Event]) -> Outcome | None:
@@ -120,4 +121,5 @@ def _finished(event: wire.Finished, answer: Answer) -> Outcome:
         answer=answer,
         usage=event.usage,
         timings=event.timings,
+        prefix=event.prefix,
     )

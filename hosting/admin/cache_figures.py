@@ -21,6 +21,13 @@ MISS_LABELS = {
 }
 
 
+def prefix_words(nearest_tokens: int, miss: str) -> str:
+    """Where a prompt left the nearest stored prefix, and why no more of that was used."""
+    reason = MISS_LABELS.get(miss, "")
+    stored = f"{nearest_tokens} stored"
+    return f"{stored}: {reason.lower()}" if reason else stored
+
+
 def cache_figures(history: History, engine: str) -> dict[str, Any]:
     beat = heartbeat_of(engine)
     status = beat.cache if beat else None

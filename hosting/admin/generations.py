@@ -13,6 +13,7 @@ from unfold.decorators import display
 
 from accounts.admin.confirmation import ask_first
 from accounts.admin.usage import ReadOnlyAdmin
+from hosting.admin.cache_figures import prefix_words
 from hosting.admin.stopping import STOP_PERMISSION, stop_generations
 from hosting.models import Generation, HostedModel
 
@@ -54,6 +55,7 @@ class GenerationAdmin(ReadOnlyAdmin):
                 "fields": [
                     ("prompt_tokens", "cached_tokens"),
                     ("completion_tokens", "reasoning_tokens"),
+                    "nearest_prefix",
                 ]
             },
         ),
@@ -71,6 +73,13 @@ class GenerationAdmin(ReadOnlyAdmin):
     @admin.display(description="When", ordering="created_at")
     def when(self, generation: Generation) -> str:
         return date_format(localtime(generation.created_at), "j M, H:i:s")
+
+    @admin.display(description="Nearest stored prefix")
+    def nearest_prefix(self, generation: Generation) -> str:
+        """Where the prompt left it, and why no more of it was used."""
+        if generation.nearest_tokens is None:
+            return "-"
+        return prefix_words(generation.nearest_tokens, generation.prefix_miss)
 
     @display(description="From", header=True)
     def source(self, generation: Generation) -> tuple[str, str]:

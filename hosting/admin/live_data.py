@@ -12,7 +12,7 @@ from typing import Any
 from django.utils import timezone
 
 from engine import wire
-from hosting.admin.cache_figures import MISS_LABELS
+from hosting.admin.cache_figures import prefix_words
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 
@@ -137,9 +137,7 @@ def _prefix(row: wire.RowStatus | None) -> str:
     """Where the prompt left the nearest stored prefix, and why no more of that was used."""
     if row is None or row.prefix is None or row.prefix.nearest_tokens <= row.cached_tokens:
         return ""
-    reason = MISS_LABELS.get(row.prefix.miss, "")
-    stored = f"{row.prefix.nearest_tokens} stored"
-    return f"{stored}: {reason.lower()}" if reason else stored
+    return prefix_words(row.prefix.nearest_tokens, row.prefix.miss)
 
 
 def _state(generation: Generation, row: wire.RowStatus | None, place: int | None) -> str:

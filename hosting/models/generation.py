@@ -83,6 +83,10 @@ class Generation(models.Model):
     queued_seconds = models.FloatField(default=0)
     ttft_seconds = models.FloatField(null=True, blank=True)
     decode_seconds = models.FloatField(default=0)
+    # For administrators only: where the prompt left the nearest stored prefix, and why no more of
+    # that was used. It tells of other people's prompts.
+    nearest_tokens = models.PositiveIntegerField(null=True, editable=False)
+    prefix_miss = models.CharField(max_length=16, blank=True, editable=False)
     # What was agreed when it was admitted: what it may spend at most, and how that is counted
     reserved_tokens = models.BigIntegerField(default=0, editable=False)
     cached_weight = models.FloatField(default=1.0, editable=False)
