@@ -23,7 +23,7 @@ class HearthAdminSite(UnfoldAdminSite):
 
     def extra_urls(self) -> list[URLPattern]:
         # They register with this site, which must exist first
-        from hosting.admin import instruments, live, memory_limit
+        from hosting.admin import instruments, live, memory_limit, reading
 
         return [
             path("live/", self.admin_view(live.page), name="live"),
@@ -32,6 +32,16 @@ class HearthAdminSite(UnfoldAdminSite):
             path("cache/", self.admin_view(instruments.cache), name="cache"),
             path(
                 "history/<slug:instrument>/", self.admin_view(instruments.data), name="history-data"
+            ),
+            path(
+                "conversations/<int:user_id>/",
+                self.admin_view(reading.conversations),
+                name="conversations",
+            ),
+            path(
+                "conversations/<int:user_id>/<uuid:conversation_id>/",
+                self.admin_view(reading.conversation),
+                name="conversation",
             ),
             path("live/data/", self.admin_view(live.data), name="live-data"),
             path("live/stop/<uuid:generation_id>/", self.admin_view(live.stop), name="live-stop"),

@@ -83,6 +83,7 @@ _NAVIGATION = [
             _list("Groups", "group", "auth.group", "Permissions that several people share."),
             _list("Limits", "speed", "accounts.quota", "Of everybody; others beside their owner."),
             _list("API keys", "key", "accounts.apikey", "Whose they are, last used; revoke."),
+            _list("Policies", "gavel", "accounts.policy", "How long things are kept; who reads."),
             _list("Audit", "policy", "accounts.auditrecord", "Who changed what, from where, when."),
         ],
     },

@@ -165,7 +165,8 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 SQLITE_OPTIONS = {
     "transaction_mode": "IMMEDIATE",  # a writer waits its turn instead of failing midway
     "timeout": 20,  # seconds
-    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000;",
+    "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000; "
+    "PRAGMA secure_delete=ON;",  # what is deleted is overwritten
 }
 _database = env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'db.sqlite3'}")
 if _database["ENGINE"].endswith("sqlite3"):

@@ -6,10 +6,11 @@ import uuid
 
 from celery import shared_task
 
+from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
 from hosting.actions.model_fetch import fetch_weights
 from hosting.actions.repeats import delete_old_keys
-from hosting.actions.retention import delete_old_generations
+from hosting.actions.retention import delete_old_conversations, delete_old_generations
 from hosting.actions.turns import start_title
 
 
@@ -31,4 +32,6 @@ def roll_up_usage() -> None:
 @shared_task
 def apply_retention() -> None:
     delete_old_generations()
+    delete_old_conversations()
+    delete_old_usage()
     delete_old_keys()

@@ -5,9 +5,9 @@ from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
 
-from accounts.admin import api_keys, audit, people, quotas, usage
+from accounts.admin import api_keys, audit, people, policy, quotas, usage
 
-__all__ = ["api_keys", "audit", "people", "quotas", "usage"]
+__all__ = ["api_keys", "audit", "people", "policy", "quotas", "usage"]
 
 # People keep their own factors; the provider is set in the environment; e-mails are people's fields
 for _model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToken):

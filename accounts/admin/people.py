@@ -24,7 +24,7 @@ from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
 from accounts.admin.quotas import GroupQuotaInline, QuotaInline
 from accounts.audit import address_of
-from accounts.models import User
+from accounts.models import Policy, User
 
 _POWERS = ("is_staff", "is_superuser", "groups", "manages")
 
@@ -70,7 +70,7 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
         ("Dates", {"fields": ["last_login", "date_joined"]}),
     ]
     actions = ["reset_factors"]
-    actions_detail = ["show_limits", "reset_factors_of_this"]
+    actions_detail = ["show_limits", "show_conversations", "reset_factors_of_this"]
     add_fieldsets = [(None, {"fields": ["email", "name", "password1", "password2"]})]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
@@ -139,6 +139,15 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
     def show_limits(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """What holds for this person, and what is left of it."""
         return redirect("limits-of-person", object_id)
+
+    @action(
+        description="Conversations", url_path="conversations", permissions=["show_conversations"]
+    )
+    def show_conversations(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return redirect("admin:conversations", object_id)
+
+    def has_show_conversations_permission(self, request: HttpRequest, *args: Any) -> bool:
+        return request.user.is_superuser and Policy.objects.current().may_read_conversations
 
     def has_show_limits_permission(self, request: HttpRequest, *args: Any) -> bool:
         return bool(request.user.is_superuser)

@@ -8,6 +8,7 @@ from accounts.models.api_keys import ApiKey, ApiKeyQuerySet, Scope
 from accounts.models.audit import AppendOnly, AuditHead, AuditRecord
 from accounts.models.invitation import Invitation
 from accounts.models.people import LowercaseEmailField, User, UserManager
+from accounts.models.policy import LEAST_USAGE_DAYS, Policy
 from accounts.models.quota import Quota, Spending
 from accounts.models.sign_in import SetupToken, SignInAttempt
 from accounts.models.usage import (
@@ -20,6 +21,7 @@ from accounts.models.usage import (
 )
 
 __all__ = [
+    "LEAST_USAGE_DAYS",
     "ApiKey",
     "ApiKeyQuerySet",
     "AppendOnly",
@@ -29,6 +31,7 @@ __all__ = [
     "HourlyUsage",
     "Invitation",
     "LowercaseEmailField",
+    "Policy",
     "Quota",
     "RollUpMark",
     "Scope",

@@ -65,6 +65,9 @@ class User(AbstractBaseUser, PermissionsMixin):
         related_name="managers",
         help_text="Groups into which this person may invite, and whose usage they see.",
     )
+    # Sooner than the installation's policy has it; None: as that
+    conversation_days = models.PositiveIntegerField(null=True, editable=False)
+    usage_days = models.PositiveIntegerField(null=True, editable=False)
     date_joined = models.DateTimeField(default=timezone.now, editable=False)
     # A new number ends every session of this person, as a new password does
     session_epoch = models.PositiveIntegerField(default=0, editable=False)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from django.db import transaction
 
 from accounts.models import User
-from hosting.actions.generations import cancel_generation
+from hosting.actions.forgetting import forget
+from hosting.actions.generations import cancel_generation, tenant_of
 from hosting.actions.hints import hint
 from hosting.actions.refusals import Refusal, not_found
 from hosting.models import Conversation, Generation, HostedModel, Message
@@ -68,12 +71,26 @@ def update_conversation(conversation: Conversation, changes: dict[str, Any]) -> 
 
 def delete_conversation(conversation: Conversation) -> None:
     """For good, with all messages. What is running for it is stopped."""
-    conversation_id, person_id = conversation.pk, conversation.owner_id
+    delete_conversations([conversation])
+
+
+def delete_conversations(conversations: Sequence[Conversation]) -> None:
+    """Of one person. What was said in their streams goes too, and what is computed of them."""
+    if not conversations:
+        return
+    person_id, ids = conversations[0].owner_id, [one.pk for one in conversations]
     with transaction.atomic():
-        for generation in Generation.objects.open().filter(conversation=conversation):
+        generations = Generation.objects.filter(conversation__in=ids)
+        for generation in generations.open():
             cancel_generation(generation)
-        conversation.delete()
-        transaction.on_commit(lambda: hint(person_id=person_id, conversation_id=conversation_id))
+        ended = generations.exclude(state__in=Generation.OPEN_STATES)  # the others when they end
+        requests = [str(pk) for pk in ended.values_list("pk", flat=True)]
+        Conversation.objects.filter(pk__in=ids).delete()
+        transaction.on_commit(lambda: forget(tenant_of(person_id), requests))
+        for conversation_id in ids:
+            transaction.on_commit(
+                partial(hint, person_id=person_id, conversation_id=conversation_id)
+            )
 
 
 def get_servable_model(name: str) -> HostedModel:

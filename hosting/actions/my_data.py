@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,14 +11,13 @@ from accounts import audit
 from accounts.models import ApiKey, UsageRecord, User
 from hosting.actions.access import end_open_generations
 from hosting.actions.export import as_json
+from hosting.actions.forgetting import forget
 from hosting.actions.generations import tenant_of
 from hosting.actions.refusals import Refusal
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Conversation, Generation
 
 _USAGE = ("created_at", "kind", "model_name", "prompt_tokens", "cached_tokens", "completion_tokens")
-
-logger = logging.getLogger(__name__)
 
 
 def export_of(user: User) -> dict[str, Any]:
@@ -56,15 +54,7 @@ def delete_person(user: User, *, actor: User, address: str) -> None:
         ids = [str(pk) for pk in Generation.objects.of(user.pk).values_list("pk", flat=True)]
         audit.record("person.delete", actor=actor, address=address, target=f"person {user.pk}")
         user.delete()
-        transaction.on_commit(lambda: _forget(tenant, ids))
-
-
-def _forget(tenant: str, request_ids: list[str]) -> None:
-    try:
-        get_client().forget_tenant(tenant)
-        get_client().forget_events(request_ids)
-    except EngineUnavailable:
-        logger.warning("the engine could not be told to forget a person; its caches expire")
+        transaction.on_commit(lambda: forget(tenant, ids))
 
 
 def _key(key: ApiKey) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Deletes what is old enough. Conversations stay until their person deletes them."""
+"""Deletes what is old enough, as installation and person have it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import datetime
 from django.conf import settings
 from django.utils import timezone
 
-from hosting.models import Generation
+from accounts.retention import people_with_an_end
+from hosting.actions.conversations import delete_conversations
+from hosting.models import Conversation, Generation
 
 _ROWS_AT_ONCE = 1000  # a short transaction lets others write in between
 
@@ -20,4 +22,14 @@ def delete_old_generations() -> int:
         Generation.objects.ended_before(limit).values_list("pk", flat=True)[:_ROWS_AT_ONCE]
     ):
         total += Generation.objects.filter(pk__in=ids).delete()[0]
+    return total
+
+
+def delete_old_conversations() -> int:
+    """Those without a new message for longer than they are kept."""
+    total = 0
+    for person, limit in people_with_an_end("conversation_days"):
+        old = list(Conversation.objects.of(person.pk).filter(updated_at__lt=limit))
+        delete_conversations(old)
+        total += len(old)
     return total

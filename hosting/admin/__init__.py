@@ -1,6 +1,7 @@
 """The service in the administration: models, generations, the live page.
 
-Conversations are not registered: administrators do not read them.
+Conversations are not registered: administrators read them only where a policy lets them
+(reading.py), and are seen reading.
 """
 
 from hosting.admin import generations, hosted_models, published_prompts

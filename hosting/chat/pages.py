@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.csrf import ensure_csrf_cookie
 
-from accounts.models import ApiKey
+from accounts.models import ApiKey, Policy
 
 
 def home(request: HttpRequest) -> HttpResponse:
@@ -26,6 +26,7 @@ def chat_page(request: HttpRequest, conversation_id: uuid.UUID | None = None) ->
     keys = ApiKey.objects.filter(user=request.user.pk).expiring_soon(timezone.now())
     context = {
         "conversation_id": str(conversation_id) if conversation_id else "",
+        "policy": Policy.objects.current(),
         "expiring_keys": keys.order_by("expires_at"),
     }
     return render(request, "chat.html", context)

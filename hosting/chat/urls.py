@@ -17,4 +17,5 @@ urlpatterns = [
     path("accounts/data/", my_data.my_data, name="my-data"),
     path("accounts/data/export", my_data.export, name="my-data-export"),
     path("accounts/data/forget", my_data.forget, name="my-data-forget"),
+    path("accounts/data/keep", my_data.keep, name="my-data-keep"),
 ]

@@ -90,6 +90,7 @@ WHO_MAY = {
     "accounts/data/": Who.SIGNED_IN,
     "accounts/data/export": Who.SIGNED_IN,
     "accounts/data/forget": Who.SIGNED_IN,
+    "accounts/data/keep": Who.SIGNED_IN,
     "chat/conversations": Who.SIGNED_IN,
     "chat/messages": Who.SIGNED_IN,
     "chat/models": Who.SIGNED_IN,

@@ -1,0 +1,47 @@
+"""What holds for the whole installation: how long things are kept, who may read conversations."""
+
+from __future__ import annotations
+
+from django.core.validators import MinValueValidator
+from django.db import models
+
+LEAST_USAGE_DAYS = 2  # what is younger may not be summed yet
+
+
+class PolicyManager(models.Manager["Policy"]):
+    def current(self) -> Policy:
+        """The one row, or the defaults while nobody has changed them."""
+        return self.filter(pk=1).first() or Policy(pk=1)
+
+
+class Policy(models.Model):
+    """One row. A person may have things deleted sooner, never later."""
+
+    conversation_days = models.PositiveIntegerField(
+        "delete conversations after",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="Days without a new message. Empty: never.",
+    )
+    usage_days = models.PositiveIntegerField(
+        "delete lines of the ledger after",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(LEAST_USAGE_DAYS)],
+        help_text="Days. The sums by hour, day and week stay. Empty: never.",
+    )
+    may_read_conversations = models.BooleanField(
+        "administrators may read conversations",
+        default=False,
+        help_text="Everybody is told on their own pages, and each reading is in the audit record.",
+    )
+
+    objects = PolicyManager()
+
+    class Meta:
+        verbose_name = "policy"
+        verbose_name_plural = "policies"
+
+    def __str__(self) -> str:
+        return "the installation"
