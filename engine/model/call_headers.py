@@ -1,12 +1,13 @@
-"""Where the arguments of a tool call begin, and where their JSON ends: for calls that stream.
+"""Where the arguments of a tool call begin, and where their JSON ends, while they come.
 
-Only for dialects that write arguments as a JSON object. It does not know pieces or channels.
+Only where arguments are written as a JSON object. It does not know pieces or channels.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Protocol
 
 import regex
 
@@ -26,7 +27,26 @@ _HEADERS = {
         r"(?:\s|<\|tool_call_end\|>)*<\|tool_call_begin\|>\s*(?:functions\.)?(?P<name>[^<:]+):\d+"
         rf"\s*<\|tool_call_argument_begin\|>\s*{_OBJECT}"
     ),
+    "kimi_k3": (
+        r"(?:\s|<\|close\|>(?:json|call)<\|sep\|>)*<\|open\|>call(?:(?!<\|sep\|>).)*?"
+        r'\btool="(?P<name>[^"]+)"(?:(?!<\|sep\|>).)*<\|sep\|>'
+        rf"\s*<\|open\|>json(?:(?!<\|sep\|>).)*<\|sep\|>\s*{_OBJECT}"
+    ),
 }
+
+
+class Span(Protocol):
+    """The arguments of one call in text that comes in pieces."""
+
+    @property
+    def is_complete(self) -> bool: ...
+    def take(self, text: str) -> tuple[str, int]:
+        """What can be shown, and how much of `text` belongs to the call."""
+        ...
+
+    def close(self) -> str:
+        """What is still to be shown when the text ends here; it may be complete then."""
+        ...
 
 
 def header_of(parser_name: str | None) -> regex.Pattern[str] | None:
@@ -49,7 +69,7 @@ def name_in(match: regex.Match[str]) -> str:
 
 
 class JsonSpan:
-    """Finds the end of a JSON object in text that comes in pieces. It does not validate."""
+    """A Span whose arguments are a JSON object, shown as it is. It does not validate."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -57,13 +77,15 @@ class JsonSpan:
         self._is_escaped = False
         self.is_complete = False
 
-    def take(self, text: str) -> int:
-        """How much of `text` belongs to the object."""
+    def take(self, text: str) -> tuple[str, int]:
         for number, character in enumerate(text):
             self._read(character)
             if self.is_complete:
-                return number + 1
-        return len(text)
+                return text[: number + 1], number + 1
+        return text, len(text)
+
+    def close(self) -> str:
+        return ""
 
     def _read(self, character: str) -> None:
         if self._is_escaped:

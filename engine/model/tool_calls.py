@@ -1,8 +1,8 @@
 """The text of tool calls into names and arguments, in the model's own dialect.
 
-Arguments that the model writes as a JSON object come out as they come in, byte for byte. All other
-calls are read when they are complete, by mlx-lm's parser. A call that does not parse is no call: it
-comes out as the text that it is.
+Arguments come out as they come in: a JSON object byte for byte, tagged ones as the object that they
+say. Calls in an unexpected form are read when they are complete, by mlx-lm's parser. A call that
+does not parse is no call: it comes out as the text that it is.
 """
 
 from __future__ import annotations
@@ -17,20 +17,13 @@ import regex
 
 from engine import wire
 from engine.core.answer import Piece
-from engine.model.call_headers import JsonSpan, header_of, name_in
+from engine.model.call_headers import JsonSpan, Span, header_of, name_in
+from engine.model.tagged_arguments import PARSER_ERRORS, TaggedArguments, unquoted
+from engine.model.tagged_forms import form_of
 from engine.model.tool_parsers import parser_name, tools_for_parsers
 
-# The parsers are other people's code on a model's output: they raise what comes.
-_PARSER_ERRORS = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    SyntaxError,
-    RecursionError,
-)
 # What may follow the last call of a section
-_CLOSING = regex.compile(r"(?:[\s\]}]|<\|tool_call_end\|>)*")
+_CLOSING = regex.compile(r"(?:[\s\]}]|<\|tool_call_end\|>|<\|close\|>(?:json|call)<\|sep\|>)*")
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +38,7 @@ class _Section:
     is_naked: bool = False
     text: str = ""
     position: int = 0
-    span: JsonSpan | None = None  # of the arguments that are coming
+    span: Span | None = None  # of the arguments that are coming
     has_streamed: bool = False
 
 
@@ -56,6 +49,7 @@ class ToolCallReader:
         self._tools = tools_for_parsers(work.tools)
         self._max_calls = None if work.tool_choice.is_parallel else 1
         self._header = header_of(parser_name(tokenizer))
+        self._form = form_of(parser_name(tokenizer))
         self._section: _Section | None = None
         self.num_calls = 0
         self.num_finished = 0
@@ -81,13 +75,21 @@ class ToolCallReader:
             return []
         if not section.has_streamed:
             return self._parse(section.text, is_complete=is_complete)
-        is_proper = section.span is None and _CLOSING.fullmatch(section.text, section.position)
-        if is_proper:
-            return []
+        pieces = self._end_span(section)
+        if section.span is None and _CLOSING.fullmatch(section.text, section.position):
+            return pieces
         self._warn("its end is missing")
         # Words after a call that had no markers are words; else they are a part of the markup.
         rest = section.text[section.position :].lstrip("}] \n") if section.is_naked else ""
-        return [Piece(channel=wire.Channel.CONTENT, text=rest)] if rest else []
+        return [Piece(channel=wire.Channel.CONTENT, text=rest)] if rest else pieces
+
+    def _end_span(self, section: _Section) -> list[Piece]:
+        """Some dialects end a call by nothing but the section's end."""
+        if section.span is None or not (last := section.span.close()):
+            return []
+        section.span = None
+        self.num_finished += 1
+        return [self._piece(last)]
 
     def _read(self, section: _Section, text: str) -> list[Piece]:
         section.text += text
@@ -100,25 +102,49 @@ class ToolCallReader:
         """Arguments that have come, or the beginning of a call."""
         if section.span is not None:
             return self._arguments(section, section.span)
-        if section.header is None or not self._may_call:
+        if not self._may_call or (begun := self._begin(section)) is None:
             return None
-        match = section.header.match(section.text, section.position)
-        if match is None:
-            return None
-        section.position, section.span, section.has_streamed = match.end(), JsonSpan(), True
+        name, section.position, section.span = begun
+        section.has_streamed = True
         self.num_calls += 1
-        return self._piece("", name=name_in(match))
+        return self._piece("", name=name)
 
-    def _arguments(self, section: _Section, span: JsonSpan) -> Piece | None:
+    def _begin(self, section: _Section) -> tuple[str, int, Span] | None:
+        """The next call's name, where its arguments begin, and what reads them."""
+        header, form = section.header, self._form
+        if header is not None and (match := header.match(section.text, section.position)):
+            return name_in(match), match.end(), JsonSpan()
+        if form is None or section.is_naked:
+            return None
+        match = form.header.match(section.text, section.position)
+        if match is None or match["name"] is None:
+            return None
+        name = unquoted(match["name"])
+        span = TaggedArguments(form, name, self._schemas(name), self._parse_one)
+        return name, match.end(), span
+
+    def _schemas(self, name: str) -> dict[str, Any]:
+        """Of the arguments of this tool."""
+        for tool in self._tools:
+            if tool["function"]["name"] == name:
+                parameters = tool["function"].get("parameters")
+                found = parameters.get("properties") if isinstance(parameters, dict) else None
+                return found if isinstance(found, dict) else {}
+        return {}
+
+    def _parse_one(self, text: str) -> Any:
+        return self._tokenizer.tool_parser(text, self._tools)
+
+    def _arguments(self, section: _Section, span: Span) -> Piece | None:
         rest = section.text[section.position :]
         if not rest:
             return None
-        taken = span.take(rest)
+        shown, taken = span.take(rest)
         section.position += taken
         if span.is_complete:
             section.span = None
             self.num_finished += 1
-        return self._piece(rest[:taken])
+        return self._piece(shown) if shown else None
 
     @property
     def _may_call(self) -> bool:
@@ -126,9 +152,9 @@ class ToolCallReader:
 
     def _parse(self, text: str, *, is_complete: bool) -> list[Piece]:
         try:
-            parsed = self._tokenizer.tool_parser(text, self._tools)
+            parsed = self._parse_one(text)
             calls = [_name_and_arguments(one) for one in _as_list(parsed)]
-        except _PARSER_ERRORS as error:
+        except PARSER_ERRORS as error:
             self._warn(type(error).__name__)
             return [self._as_text(text, is_complete=is_complete)]
         pieces = []
