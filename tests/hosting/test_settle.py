@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import uuid
 from collections.abc import Callable
 
 import pytest
 from django.db import connection
+from django.test import Client
+from django.urls import reverse
 
 from accounts.models import UsageRecord, User
 from engine import wire
@@ -74,6 +77,19 @@ def test_an_answer_its_row_and_its_ledger_line_are_stored(
     assert generation.request == ""
     assert (line.generation_id, line.end, line.client) == (generation.pk, "stop", "Browser")
     assert (line.prompt_tokens, line.completion_tokens, line.reasoning_tokens) == (9, 2, 1)
+
+
+def test_where_a_prompt_left_the_nearest_stored_prefix_is_kept_for_administrators(
+    rig: Rig, start: Callable[[], Generation], admin_client: Client
+) -> None:
+    generation = start()
+    use = wire.PrefixUse(nearest_tokens=777, miss="not_owner")
+    run(rig, generation, delta("Hello"), dataclasses.replace(finished(), prefix=use))
+    assert settle_generation(str(generation.pk))
+    generation.refresh_from_db()
+    assert (generation.nearest_tokens, generation.prefix_miss) == (777, "not_owner")
+    page = admin_client.get(reverse("admin:hosting_generation_change", args=[generation.pk]))
+    assert "777 stored: only somebody else had" in page.content.decode()
 
 
 def test_a_failure_keeps_what_was_said(
