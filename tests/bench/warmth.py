@@ -12,22 +12,60 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask, quiet_collector
+from tests.bench.names import HEARTH
+from tests.bench.options import Options
 from tests.bench.ours import hearth_service
 from tests.bench.prompts import PromptMaker
+from tests.bench.report import Result, milliseconds, ratio
 from tests.bench.rivals import mlx_lm_server
-from tests.bench.stats import median_ratio
+from tests.bench.rounds import Budget, interleave
+from tests.bench.stats import median, median_ratio
+from tests.tiny_models import tiny_model_path
 
+PROMPT_TOKENS = 1_800
 MORE_TOKENS = 6
 TURN_TOKENS = 40
 ANSWER_TOKENS = 8
 FORMS = ("repeat", "longer", "second_turn", "edited")
 
 Sample = dict[str, float]  # form, or "cold": seconds to the first token
+
+
+def measure_warmth(
+    models: Mapping[str, str], options: Options, *, rounds: int
+) -> Iterator[tuple[str, dict[str, list[Sample]]]]:
+    """Of each model, by its short name: the samples of our service and of mlx_lm.server."""
+    budget = Budget(options.seconds, num_parts=len(models))
+    for model, recipe in models.items():
+        with both_sides(model, tiny_model_path(recipe)) as (ours, server, prompts):
+            yield (
+                model,
+                interleave(
+                    {target.name: measuring(target, prompts, model) for target in (ours, server)},
+                    rounds=options.rounds or rounds,
+                    deadline=budget.next_deadline(),
+                ),
+            )
+
+
+def warmth_results(
+    model: str, samples: Mapping[str, list[Sample]], bars: Mapping[str, float]
+) -> list[Result]:
+    """The bars, by form, are ours to hold; the rival's figures stand beside them."""
+    return [
+        result
+        for name, side in samples.items()
+        for result in _side(model, name, side, bars if name == HEARTH else {})
+    ]
+
+
+def times(samples: list[Sample], form: str) -> list[float]:
+    return [sample[form] for sample in samples]
 
 
 @contextlib.contextmanager
@@ -45,14 +83,12 @@ def both_sides(name: str, model_path: Path) -> Iterator[tuple[Target, Target, Pr
         yield ours, server, prompts
 
 
-def measuring(
-    target: Target, prompts: PromptMaker, label: str, *, tokens: int
-) -> Callable[[int], Sample]:
+def measuring(target: Target, prompts: PromptMaker, label: str) -> Callable[[int], Sample]:
     """One round: a cold prompt, then its four forms."""
 
     def measure(number: int) -> Sample:
-        start = prompts.prompt(f"{label} {number}", tokens=tokens)
-        other = prompts.prompt(f"{label} {number} other", tokens=tokens // 2)
+        start = prompts.prompt(f"{label} {number}", tokens=PROMPT_TOKENS)
+        other = prompts.prompt(f"{label} {number} other", tokens=PROMPT_TOKENS // 2)
         words = start.split()
         asked = {
             "repeat": [user(start)],
@@ -76,8 +112,22 @@ def user(content: str) -> dict[str, str]:
     return {"role": "user", "content": content}
 
 
-def over_cold(samples: list[Sample], form: str) -> float:
-    return median_ratio([one[form] for one in samples], [one["cold"] for one in samples])
+def _side(model: str, name: str, samples: list[Sample], bars: Mapping[str, float]) -> list[Result]:
+    cold = times(samples, "cold")
+    return [
+        *(
+            milliseconds(f"{model}.{form}.{name}", median(times(samples, form)))
+            for form in ("cold", *FORMS)
+        ),
+        *(
+            ratio(
+                f"{model}.{form}_over_cold.{name}",
+                median_ratio(times(samples, form), cold),
+                bar=bars.get(form),
+            )
+            for form in FORMS
+        ),
+    ]
 
 
 def _question(messages: list[dict[str, str]]) -> Question:
