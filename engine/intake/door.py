@@ -9,6 +9,7 @@ import time
 
 from engine import wire
 from engine.intake import refusal
+from engine.intake.begun_answer import check_begun
 from engine.intake.encode import TooManyTokens
 from engine.intake.messages import clean_tools
 from engine.intake.model_folder import FolderUnusable, Library, ModelFolder
@@ -31,6 +32,7 @@ class Door:
         check_limits(generate)
         check_sampling(generate.sampling, vocabulary_size=folder.vocabulary_size)
         check_form(generate)
+        check_begun(generate)
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
         limit_tokens = min(limit_tokens, generate.max_context_tokens or limit_tokens)
         param = "prompt" if generate.messages is None else "messages"
@@ -54,6 +56,7 @@ class Door:
         """The prompt's tokens, also beyond what the model takes. Raises Refusal."""
         folder = self.open_folder(spec)
         check_form(generate)
+        check_begun(generate)
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
         try:
             return len(_prompt(generate, folder, limit_tokens).token_ids)

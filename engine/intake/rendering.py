@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from engine import wire
+from engine.intake import begun_answer
 from engine.intake.boundaries import publishable, token_positions, turn_starts
 from engine.intake.encode import Conversation
 from engine.intake.limits import TooSlow
@@ -52,7 +53,7 @@ class Prompt:
 def render_prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Prompt:
     """Raises Refusal and TooManyTokens."""
     template, said = _understand(generate, folder)
-    rendered = _render(template, said)
+    rendered = _render(template, said, is_begun=generate.continues_last)
     encoder = folder.encoder
     token_ids = encoder.encode_rendered(rendered, marker=said.marker, max_tokens=max_tokens)
     boundaries = token_positions(
@@ -67,8 +68,8 @@ def render_prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int)
     return Prompt(
         token_ids=token_ids,
         boundaries=boundaries,
-        starts_in_reasoning=ending.endswith(_REASONING_STARTS),
-        has_thought=ending.endswith(_REASONING_ENDS),
+        starts_in_reasoning=(not generate.continues_last and ending.endswith(_REASONING_STARTS)),
+        has_thought=generate.continues_last or ending.endswith(_REASONING_ENDS),
     )
 
 
@@ -85,18 +86,23 @@ def _understand(generate: wire.Generate, folder: ModelFolder) -> tuple[Template,
             options=clean_template_options(generate.template_options),
         )
     )
+    if generate.continues_last:
+        said = begun_answer.marked(said)
     return template, said if generate.publication is None else publishable(said)
 
 
-def _render(template: Template, said: Conversation) -> str:
+def _render(template: Template, said: Conversation, *, is_begun: bool) -> str:
     try:
-        return template.render(said.messages, said.tools, said.options)
+        rendered = template.render(
+            said.messages, said.tools, said.options, adds_generation_prompt=not is_begun
+        )
     except TemplateRefused as error:
         detail = f"The model's chat template does not take this conversation: {error}"
         raise invalid("messages", detail[:500]) from error
     except (TooSlow, MemoryError) as error:
         detail = "The model's chat template took too much time or memory for this conversation."
         raise invalid("messages", detail) from error
+    return begun_answer.cut(rendered) if is_begun else rendered
 
 
 def _published(token_ids: tuple[int, ...], boundaries: tuple[int, ...]) -> Prompt:

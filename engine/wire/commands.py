@@ -24,7 +24,8 @@ class Generate:
     suffix.
 
     Messages are OpenAI chat messages: role, content, and where used tool_calls, tool_call_id,
-    name, reasoning_content. `submitted_at` is Unix time.
+    name, reasoning_content. With `continues_last` the last one is an assistant's that is begun:
+    the answer is what follows its text. `submitted_at` is Unix time.
 
     Whose prefixes it uses and leaves: its tenant's; with `cache_teams` also those of everybody who
     sends one of these names; with `publication` (an administrator's act) only its system prompt is
@@ -38,6 +39,7 @@ class Generate:
     submitted_at: float
     sampling: Sampling
     messages: tuple[dict[str, Any], ...] | None = None
+    continues_last: bool = False
     prompt: str | None = None
     prompt_token_ids: tuple[int, ...] | None = None
     suffix: str | None = None

@@ -22,6 +22,7 @@ def start_count(order: Order) -> str:
         submitted_at=time.time(),
         sampling=wire.Sampling(seed=0),
         messages=order.messages,
+        continues_last=order.continues_last,
         tools=order.tools,
         template_options=order.model.template_options | order.template_options,
     )

@@ -65,7 +65,8 @@ class SamplingChoice:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Everything that a new generation needs to know. Messages are OpenAI's, as on the wire.
+    """Everything that a new generation needs to know. Messages are OpenAI's, as on the wire; with
+    `continues_last` the answer goes on where the last one ends.
 
     A raw text to continue has `prompt` (with a `suffix`, the gap before it is filled) or
     `prompt_token_ids` instead of messages.
@@ -75,6 +76,7 @@ class Order:
     kind: Generation.Kind
     model: HostedModel
     messages: tuple[dict[str, Any], ...] | None = None
+    continues_last: bool = False
     prompt: str | None = None
     prompt_token_ids: tuple[int, ...] | None = None
     suffix: str | None = None
@@ -222,6 +224,7 @@ def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generat
         submitted_at=time.time(),
         sampling=_sampling(order.model, order.sampling),
         messages=order.messages,
+        continues_last=order.continues_last,
         prompt=order.prompt,
         prompt_token_ids=order.prompt_token_ids,
         suffix=order.suffix,

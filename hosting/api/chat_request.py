@@ -105,6 +105,7 @@ class ChatCompletionRequest(serializers.Serializer[Any]):
     grammar = Text(**_optional())
     reasoning_effort = serializers.ChoiceField(choices=_EFFORTS, **_optional())
     chat_template_kwargs = serializers.DictField(**_optional())
+    continue_final_message = Flag(**_optional())
     ignore_eos = Flag(**_optional())
 
 
@@ -144,6 +145,8 @@ def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: 
         api_key=api_key,
         client=client,
     )
+    is_begun = _continues(order, wanted=data.get("continue_final_message"))
+    order = dataclasses.replace(order, continues_last=is_begun)
     return ChatRequest(
         orders=tuple(numbered_choice(order, number) for number in range(data.get("n", 1))),
         is_stream=data.get("stream", False),
@@ -157,6 +160,19 @@ def _refuse_unsupported(data: dict[str, Any]) -> None:
         raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
     if "top_logprobs" in data and not data.get("logprobs"):
         raise invalid("top_logprobs", "This needs 'logprobs': true.")
+
+
+def _continues(order: Order, *, wanted: bool | None) -> bool:
+    """Whether the answer is begun. Where nothing is said: if it ends with a text of the assistant's
+    and is free to go on from there.
+    """
+    last = (order.messages or ({},))[-1]
+    is_text = last["role"] == "assistant" and "tool_calls" not in last
+    may_be = is_text and bool(last["content"].strip())
+    if wanted and not may_be:
+        raise invalid("continue_final_message", "The last message is no text of the assistant's.")
+    is_free = order.grammar is None and not order.tool_choice.is_required
+    return (may_be and is_free) if wanted is None else wanted
 
 
 def sampling_choice(data: dict[str, Any]) -> SamplingChoice:

@@ -128,6 +128,7 @@ def _chat_body(body: dict[str, Any]) -> dict[str, Any]:
     text, reasoning = body.get("text") or {}, body.get("reasoning") or {}
     chat = {name: body[name] for name in _SAME if name in body}
     chat["messages"] = chat_messages(body["input"], instructions=body.get("instructions"))
+    chat["continue_final_message"] = False  # an item that is done
     chat["max_completion_tokens"] = body.get("max_output_tokens")
     chat["reasoning_effort"] = reasoning.get("effort")
     chat["tools"] = chat_tools(body.get("tools") or [])
