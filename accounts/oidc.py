@@ -1,8 +1,8 @@
 """Who somebody from the OpenID Connect provider is here, and in which groups.
 
-The provider's subject decides. An e-mail decides only once, at the first sign-in, and only when it
-is verified: an open invitation to it makes the account; a person who has it is joined if the
-settings say so; an unknown one is made if the settings say so.
+Issuer and subject decide, together. An e-mail decides only once, at the first sign-in, and only
+when it is verified: an open invitation to it makes the account; a person who has it is joined if
+the settings say so; an unknown one is made if the settings say so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
+from allauth.account.internal.emailkit import valid_email_or_none
 from allauth.socialaccount.models import SocialAccount, SocialLogin
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -108,14 +109,14 @@ def _is_administrator(person: User, told: set[str]) -> bool:
 
 def _person_by_email(claims: dict[str, Any], address: str) -> User:
     """Who gets this identity, which nobody has yet. Raises SignInRefused."""
-    email = str(claims.get("email") or "").strip().lower()
+    email = valid_email_or_none(str(claims.get("email") or ""))
     is_verified = claims.get("email_verified") is True or settings.OIDC_TRUSTS_EMAIL
     if not email or not is_verified:
         raise SignInRefused(_("The provider does not vouch for your e-mail address."))
     person = User.objects.filter(email=email).first()
     if person is not None:
         return _joined(person)
-    name = str(claims.get("name") or "")[:150]
+    name = str(claims.get("name") or "").replace("\x00", "")[:150]
     invited = accept_by_email(email, name=name, address=address)
     if invited is not None:
         return invited

@@ -8,11 +8,13 @@ from typing import Any
 from allauth.account.adapter import get_adapter as get_account_adapter
 from allauth.account.internal.flows.reauthentication import raise_if_reauthentication_required
 from allauth.socialaccount.adapter import get_adapter
+from allauth.socialaccount.app_settings import UID_MAX_LENGTH
 from allauth.socialaccount.models import SocialLogin, SocialToken
 from allauth.socialaccount.providers.oauth2.client import OAuth2Error
 from allauth.socialaccount.providers.oauth2.views import OAuth2CallbackView
 from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOAuth2Adapter
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
@@ -22,6 +24,9 @@ from requests import RequestException
 from accounts.adapters import failed_page
 from accounts.id_tokens import is_signed_by
 from accounts.oidc import is_configured
+
+# What allauth raises for an answer that lacks something, or has something else in its place
+_MALFORMED = (KeyError, TypeError, ValueError, ImproperlyConfigured)
 
 
 @require_POST
@@ -43,7 +48,7 @@ def start(request: HttpRequest) -> HttpResponse:
     params = {"nonce": nonce}
     try:
         leave = provider.redirect(request, process, next_url, auth_params=params, nonce=nonce)
-    except (RequestException, KeyError):
+    except (RequestException, *_MALFORMED):
         return failed_page(request)
     return render(request, "accounts/leaving.html", {"url": leave.url, "name": settings.OIDC_NAME})
 
@@ -56,7 +61,7 @@ def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
         raise Http404
     try:
         return OAuth2CallbackView.adapter_view(_CodeFlow(request, provider_id))(request)
-    except (RequestException, KeyError, ValueError):
+    except (RequestException, *_MALFORMED):
         return failed_page(request)
 
 
@@ -70,4 +75,10 @@ class _CodeFlow(OpenIDConnectOAuth2Adapter):
             keys = session.get(self.openid_config["jwks_uri"]).json()["keys"]
         if not is_signed_by(kwargs["response"].get("id_token") or "", keys):
             raise OAuth2Error("no signed ID token")
-        return super().complete_login(request, app, token, **kwargs)
+        answer = super().complete_login(request, app, token, **kwargs)
+        # A subject is its issuer's: with another provider, the same one is somebody else
+        issuer = answer.account.extra_data["id_token"]["iss"]
+        answer.account.uid = f"{issuer} {answer.account.uid}"
+        if len(answer.account.uid) > UID_MAX_LENGTH:
+            raise OAuth2Error("issuer and subject are too long")
+        return answer

@@ -38,12 +38,16 @@ def process() -> Iterator[Provider]:
 def provider(process: Provider, settings: Any, db: None) -> Provider:
     """Configured, well-behaved; unknown people are made."""
     process.misbehaves()
-    client = process.register(f"http://testserver{CALLBACK}")
-    settings.SOCIALACCOUNT_PROVIDERS = oidc_providers(
-        process.issuer, client["client_id"], client["secret"], []
-    )
+    use(process, settings)
     settings.OIDC_MAY_CREATE = True
     return process
+
+
+def use(provider: Provider, settings: Any) -> None:
+    client = provider.register(f"http://testserver{CALLBACK}")
+    settings.SOCIALACCOUNT_PROVIDERS = oidc_providers(
+        provider.issuer, client["client_id"], client["secret"], []
+    )
 
 
 def leave(browser: Client, **form: str) -> str:
@@ -202,6 +206,37 @@ def test_an_open_invitation_to_the_verified_email_lets_in(
     assert list(grace.groups.all()) == list(grace.manages.all()) == [group]
     assert Invitation.objects.get().used_at
     assert AuditRecord.objects.filter(action="invitation.accept").count() == 1
+
+
+def test_the_same_subject_of_another_issuer_is_somebody_else(
+    provider: Provider, settings: Any
+) -> None:
+    provider.knows("1000", **GRACE)
+    sign_in(provider, "1000")
+    with running_provider() as another:
+        use(another, settings)
+        another.knows("1000", email="mallory@example.org", email_verified=True)
+        browser = Client()
+        sign_in(another, "1000", browser)
+    mallory = User.objects.get(email="mallory@example.org")
+    assert browser.session["_auth_user_id"] == str(mallory.pk)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [{"email": "no address"}, {"email": 7}, {"email": f"{'x' * 300}@example.org"}, {"email": None}],
+    ids=["words", "number", "long", "none"],
+)
+def test_what_is_no_email_makes_nobody(provider: Provider, claims: dict[str, Any]) -> None:
+    provider.knows("x", email_verified=True, **claims)
+    assert sign_in(provider, "x").status_code == 403
+    assert not User.objects.exists()
+
+
+def test_a_subject_that_is_too_long_is_refused(provider: Provider) -> None:
+    for length in (180, 250):
+        provider.knows("x" * length, **GRACE)
+        assert sign_in(provider, "x" * length).status_code == 403
 
 
 @pytest.mark.parametrize("claims", [{}, {"email_verified": False}, {"email_verified": "true"}])
