@@ -33,6 +33,7 @@ _PANEL = "admin/hosting/memory_panel.html"
 class HostedModelAdmin(ModelColumns, ModelActions):
     audit_noun = "model"
     form = ModelSettingsForm
+    compressed_fields = False  # labels above: several fields share a line beside the estimate
     change_form_template = "admin/hosting/model_settings.html"
     list_filter = ["kind", "state", "source", "is_enabled"]
     search_fields = ["name", "display_name", "repo_id"]

@@ -62,11 +62,14 @@ def trouble_of(plan: MemoryPlan, *, has_ceiling: bool) -> Trouble | None:
         )
     if not plan.most_rows:
         return _too_long(plan, available)
+    helps = [f"at most {plan.most_rows:,} rows"]
+    if plan.most_tokens:
+        helps.append(f"a context limit of at most {plan.most_tokens:,} tokens")
     return Trouble(
         field="max_rows",
         detail=f"{plan.num_rows:,} rows of {plan.row_tokens:,} tokens need "
-        f"{_size(plan.total_bytes)} with the weights, and {available}. What would help: at most "
-        f"{plan.most_rows:,} rows, or a context limit of at most {plan.most_tokens or 0:,} tokens.",
+        f"{_size(plan.total_bytes)} with the weights, and {available}. "
+        f"What would help: {', or '.join(helps)}.",
         may_wait=True,
     )
 

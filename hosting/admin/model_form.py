@@ -7,7 +7,6 @@ from typing import Any
 
 from django import forms
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldBooleanSwitchWidget
 
 from engine.sizing.layers import FullLayers
@@ -47,9 +46,11 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
         self.plan: MemoryPlan | None = None
         self.trouble: Trouble | None = None
         self.config_error = ""
-        for name in self.fields.keys() - {"may_wait", "display_name"}:
-            field = self.fields[name]
-            field.help_text = _with_date(field.help_text, counts_at_load=name in COUNTS_AT_LOAD)
+        for name in self.fields.keys() & COUNTS_AT_LOAD:
+            self.fields[name].help_text = format_html(
+                '{} <em class="hearth-when">Counts at the next load.</em>',
+                self.fields[name].help_text,
+            )
 
     def clean_template_options(self) -> dict[str, Any]:
         return self.cleaned_data["template_options"] or {}
@@ -104,8 +105,3 @@ def _may_quantise(model: HostedModel, shape: Shape) -> bool:
     has_full_layers = any(isinstance(one, FullLayers) for one in shape.layers)
     is_whole = shape.head_size % _QUANTISED_GROUP == 0
     return model.kind == HostedModel.Kind.GENERATE and has_full_layers and is_whole
-
-
-def _with_date(help_text: str, *, counts_at_load: bool) -> SafeString:
-    when = "at the next load" if counts_at_load else "at once"
-    return format_html('{} <span class="hearth-when">Counts {}.</span>', help_text, when)

@@ -8,6 +8,7 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
@@ -40,8 +41,7 @@ class Sight:
 class ModelColumns(ModelAdmin):
     """Engines are asked once for a page of the list."""
 
-    list_display = ["name", "state_label", "size", "memory", "rows", "stays", "error"]
-    list_display += ["is_default", "is_enabled"]
+    list_display = ["title", "state_label", "size", "memory", "rows", "stays", "error"]
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
@@ -50,6 +50,13 @@ class ModelColumns(ModelAdmin):
         for model in changelist.result_list:
             model.sight = _sight(model, seen.get(model.name), beats)
         return changelist
+
+    @display(description="Model", header=True, ordering="name")
+    def title(self, model: HostedModel) -> tuple[str, str]:
+        about = [model.get_kind_display()]
+        about += ["default"] if model.is_default else []
+        about += [] if model.is_enabled else ["switched off"]
+        return model.name, ", ".join(about)
 
     @display(description="State", label=_STATE_COLOURS)
     def state_label(self, model: Any) -> str:
@@ -79,11 +86,13 @@ class ModelColumns(ModelAdmin):
         if model.is_pinned:
             return "pinned"
         seconds = model.idle_unload_seconds
-        return "until memory is wanted" if seconds is None else f"{seconds:,} s without use"
+        return "while there is room" if seconds is None else f"{seconds:,} s without use"
 
     @admin.display(description="Last error")
     def error(self, model: Any) -> str | None:
-        return model.sight.error or None
+        if not model.sight.error:
+            return None
+        return format_html('<p class="hearth-error">{}</p>', model.sight.error)
 
 
 def _sight(model: HostedModel, seen: SeenModel | None, beats: Any) -> Sight:

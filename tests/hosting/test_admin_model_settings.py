@@ -212,7 +212,7 @@ def test_the_list_says_how_each_model_stands(
     beat(redis_url, 20, wire.ModelStatus(name="small", state="failed", detail=reason))
     text = admin_page.get(MODELS).content.decode().replace("\xa0", " ")
     assert "The weights need 9.0 GiB" in text and "Choose a smaller model" in text
-    assert "of 20.0 GB" in text and "0 of 4" in text and "until memory is wanted" in text
+    assert "of 20.0 GB" in text and "0 of 4" in text and "while there is room" in text
     HostedModel.objects.update(is_pinned=True)
     beat(redis_url, 20, wire.ModelStatus(name="small", state="loaded"))
     text = admin_page.get(MODELS).content.decode()

@@ -17,6 +17,7 @@ function showErrors(errors) {
   for (const node of form.querySelectorAll(".hearth-live-error, .errorlist")) node.remove();
   for (const field of form.querySelectorAll("[data-live-error]")) {
     field.removeAttribute("aria-invalid");
+    field.setAttribute("aria-describedby", field.dataset.liveError);
     field.removeAttribute("data-live-error");
   }
   for (const [name, message] of Object.entries(errors)) {
@@ -25,8 +26,8 @@ function showErrors(errors) {
     const note = element("p", "hearth-live-error", message);
     note.id = `live-error-${name}`;
     field.setAttribute("aria-invalid", "true");
-    field.setAttribute("data-live-error", "");
-    field.setAttribute("aria-errormessage", note.id);
+    field.dataset.liveError = field.getAttribute("aria-describedby") ?? "";
+    field.setAttribute("aria-describedby", `${field.dataset.liveError} ${note.id}`.trim());
     field.closest(".field-line").append(note);
   }
 }
