@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from engine.config import EngineConfig
 from engine.core.pacing import TimeLedger
-from engine.guard import MemoryGuard
+from engine.estimates import Estimates, estimates_file
+from engine.guard import LOST_ESTIMATES, MemoryGuard
 from engine.metrics import Vitals
 from engine.model.memory import DeviceMemory
 from engine.pool import ModelPool
@@ -25,15 +26,21 @@ def build_worker(
     prefixes: Prefixes,
 ) -> Worker:
     """A worker that serves nothing until its transport brings a Configure."""
+    guard = MemoryGuard(
+        ceiling_bytes=memory.ceiling_bytes, is_explicit=config.memory_limit_bytes is not None
+    )
+    estimates = Estimates(
+        estimates_file(config),
+        device=memory.kind,
+        note_lost=lambda: guard.counts.update([LOST_ESTIMATES]),
+    )
     shelf = DeviceShelf(
         memory,
         ledger=TimeLedger(),
         vitals=vitals,
         prefixes=prefixes.cache,
+        estimates=estimates,
         casts_to_float32=memory.is_cpu and not config.keeps_cpu_dtype,
-    )
-    guard = MemoryGuard(
-        ceiling_bytes=memory.ceiling_bytes, is_explicit=config.memory_limit_bytes is not None
     )
     pool = ModelPool(shelf, guard)
     return Worker(

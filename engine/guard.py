@@ -17,6 +17,7 @@ from engine.wire import Level, MemoryMark
 TIGHT_FRACTION, CRITICAL_FRACTION = 0.85, 0.95
 _WAY_BACK_FRACTION = 0.05
 _WORKING_FRACTION = 0.1  # of the limit: caches and activations of even a small load
+LOST_ESTIMATES = "lost estimates"  # counted, no mark on the timeline
 _MAX_MARKS = 50
 _GIB = 1024**3
 _LEVELS = tuple(Level)

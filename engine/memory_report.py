@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from engine import wire
-from engine.guard import MemoryGuard
+from engine.guard import LOST_ESTIMATES, MemoryGuard
 from engine.model.memory import MemoryReadings
 from engine.sizing.estimate import Estimate
 
@@ -31,6 +31,8 @@ def memory_status(
         tier_bytes=tier_bytes,
         pool_bytes=readings.pool_bytes,
         process_bytes=readings.process_bytes,
+        others_bytes=readings.others_bytes,
+        num_lost_estimates=guard.counts[LOST_ESTIMATES],
         num_loads=guard.counts["load"],
         num_unloads=guard.counts["unload"],
         num_preempted=guard.counts["preempt"],

@@ -12,7 +12,7 @@ from typing import Protocol
 from engine.core.step import Outcome, Step
 from engine.handle import StepRunner
 from engine.sizing.estimate import Estimate, Parts
-from engine.sizing.learning import PeakLearner
+from engine.sizing.learning import Learned, PeakLearner
 from engine.wire import Correction
 
 _LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS, _MOST_ROWS = 2048, 8192, 16
@@ -25,26 +25,45 @@ class Peaks(Protocol):
     def highest_bytes(self) -> int: ...
 
 
+class ModelPeaks:
+    """A model's estimate and what is learned for it, loaded or not."""
+
+    def __init__(
+        self,
+        estimate: Estimate,
+        *,
+        slices: Learned | None = None,
+        steps: Learned | None = None,
+    ):
+        self.estimate = estimate
+        usual = estimate.correction
+        largest_slice = estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
+        largest_step = estimate.step_parts(_MOST_ROWS, _LARGEST_CONTEXT_TOKENS)
+        self.slices = PeakLearner(usual=usual.slices, largest=largest_slice, learned=slices)
+        self.steps = PeakLearner(usual=usual.steps, largest=largest_step, learned=steps)
+        self.follow()
+
+    def follow(self) -> None:
+        """The estimate uses what was learned up to now."""
+        self.estimate.correction = Correction(slices=self.slices.factors, steps=self.steps.factors)
+
+
 class MeasuredRunner:
-    """`note_learned` hears of every change of `estimate.correction`."""
+    """`note_learned` hears of everything learned."""
 
     def __init__(
         self,
         runner: StepRunner,
-        estimate: Estimate,
+        model: ModelPeaks,
         peaks: Peaks,
         *,
         note_learned: Callable[[], None] = lambda: None,
     ):
         self._runner = runner
-        self._estimate = estimate
+        self._model = model
+        self._estimate = model.estimate
         self._peaks = peaks
         self._note_learned = note_learned
-        start = estimate.correction
-        largest_slice = estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
-        largest_step = estimate.step_parts(_MOST_ROWS, _LARGEST_CONTEXT_TOKENS)
-        self._slices = PeakLearner(start=start.slices, largest=largest_slice)
-        self._steps = PeakLearner(start=start.steps, largest=largest_step)
         self._num_decodes = 0
         self._joined: dict[int, int] = {}  # its tokens less the steps before it joined
 
@@ -66,9 +85,7 @@ class MeasuredRunner:
         grown_bytes = max(0, self.num_bytes - held_bytes)
         measured_bytes = self._peaks.highest_bytes() - before_bytes - grown_bytes
         learner.learn(parts, measured_bytes=measured_bytes)
-        self._estimate.correction = Correction(
-            slices=self._slices.factors, steps=self._steps.factors
-        )
+        self._model.follow()
         self._note_learned()
         return outcome
 
@@ -82,10 +99,10 @@ class MeasuredRunner:
     def _told_by(self, step: Step) -> tuple[PeakLearner, Parts | None]:
         if step.joins:
             longest = max(self._joined.values()) + self._num_decodes
-            return self._steps, self._estimate.step_parts(len(step.decodes), longest)
+            return self._model.steps, self._estimate.step_parts(len(step.decodes), longest)
         if len(step.slices) != 1:
-            return self._slices, None
+            return self._model.slices, None
         (one,) = step.slices
         width, num_rows = len(one.token_ids[0]), len(one.row_ids)
         parts = self._estimate.slice_parts(width, one.start_tokens, num_rows=num_rows)
-        return self._slices, parts
+        return self._model.slices, parts

@@ -16,6 +16,7 @@ from engine.core.blocks import root_key
 from engine.core.constraint import PendingGrammar
 from engine.core.encoder_config import is_bidirectional_decoder, is_encoder
 from engine.core.pacing import TimeLedger
+from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model.caches import Caches, new_caches
@@ -29,9 +30,10 @@ from engine.model.runner import Runner
 from engine.model.snapshots import needs_of
 from engine.model.text import TextFactory
 from engine.model.vectors import open_runner
+from engine.peaks import MeasuredRunner, ModelPeaks
 from engine.reuse import PrefixReuse
 from engine.sizing.estimate import Estimate, Numbers
-from engine.sizing.shape import UnreadableConfig, read_shape
+from engine.sizing.shape import UnreadableConfig
 from engine.vector_handle import Computer, VectorHandle
 
 __all__ = ["DeviceShelf", "Handle", "LoadFailed", "Shelf"]
@@ -58,27 +60,30 @@ class DeviceShelf:
         ledger: TimeLedger,
         vitals: Vitals,
         prefixes: PrefixCache,
+        estimates: Estimates,
         casts_to_float32: bool,
     ):
         self._prefixes = prefixes
         self._memory = memory
         self._ledger = ledger
         self._vitals = vitals
+        self._estimates = estimates
         self._casts_to_float32 = casts_to_float32
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
         return stored_weight_bytes(Path(spec.path))
 
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None:
-        if spec.kind is not wire.ModelKind.GENERATE:
-            return None
+        return self._peaks(spec).estimate if spec.kind is wire.ModelKind.GENERATE else None
+
+    def _peaks(self, spec: wire.ModelSpec) -> ModelPeaks:
         numbers = Numbers(
             compute_bytes=4 if self._casts_to_float32 else 2,
             may_fuse=not self._memory.is_cpu,
             kv_bits=spec.kv_bits,
         )
         try:
-            return Estimate(read_shape(Path(spec.path)), numbers)
+            return self._estimates.get(Path(spec.path), numbers)
         except UnreadableConfig as error:
             raise LoadFailed(str(error)) from error
 
@@ -103,7 +108,7 @@ class DeviceShelf:
         runner = Runner(loaded.model, decode_token=voice.decode_token, new_caches=new_caches)
         return ModelHandle(
             spec,
-            runner=runner,
+            runner=self._measured(spec, runner),
             reuse=self._reuse(spec, loaded, runner, new_caches()),
             estimate=self.estimate(spec),
             voice=voice,
@@ -112,6 +117,14 @@ class DeviceShelf:
             weight_bytes=loaded.weight_bytes,
             context_limit_tokens=loaded.context_limit_tokens,
             is_batchable=loaded.is_batchable and spec.kv_bits is None,
+        )
+
+    def _measured(self, spec: wire.ModelSpec, runner: Runner) -> MeasuredRunner:
+        return MeasuredRunner(
+            runner,
+            self._peaks(spec),
+            self._memory.peaks,
+            note_learned=self._estimates.note_learned,
         )
 
     def _vector_handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> VectorHandle:

@@ -109,6 +109,7 @@ class Worker:
             case wire.Configure(models=models, memory_limits=limits):
                 self._set_cache_rules(models)
                 self._pool.guard.set_limit(limits.get(self._vitals.engine_name))
+                self._memory.set_limit(self._pool.guard.critical_bytes)
                 return self._pool.configure(models)
             case wire.LoadModel(name=name):
                 self._pool.want(name)

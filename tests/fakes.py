@@ -77,6 +77,10 @@ class FakeMemory:
     def __init__(self) -> None:
         self.num_clears = 0
         self.active_bytes = 0
+        self.limit_bytes = 0
+
+    def set_limit(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
 
     def read(self) -> MemoryReadings:
         return MemoryReadings(active_bytes=self.active_bytes)

@@ -6,27 +6,30 @@ It decides nothing; guard.py does.
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Literal, Protocol
 
 import mlx.core as mx
-import psutil
 
-_CGROUP_LIMITS = (
-    Path("/sys/fs/cgroup/memory.max"),
-    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
-)
+from engine.model.machine import Machine, this_machine
+
 _RESERVE_BYTES = 2 * 1024**3  # for the system and the other processes of the service
 _LARGEST_RESERVE_FRACTION = 0.25
 _POOL_FRACTION = 0.25
 
+DeviceKind = Literal["cpu", "cuda", "metal"]
+DeviceInfo = Mapping[str, str | int]
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReadings:
+    """`others_bytes`: what other programs have in use there. It is told, and changes no limit."""
+
     active_bytes: int = 0
     pool_bytes: int = 0
     peak_bytes: int = 0
     process_bytes: int = 0
+    others_bytes: int = 0
 
 
 class Memory(Protocol):
@@ -36,6 +39,7 @@ class Memory(Protocol):
     def ceiling_bytes(self) -> int: ...
     def read(self) -> MemoryReadings: ...
     def read_device(self) -> MemoryReadings: ...
+    def set_limit(self, limit_bytes: int) -> None: ...
     def clear_pool(self) -> None: ...
 
 
@@ -65,27 +69,42 @@ class DeviceMemory:
     fits tomorrow, whatever else runs on the machine.
     """
 
-    def __init__(self, *, explicit_ceiling_bytes: int | None = None):
-        info = mx.device_info()
+    def __init__(
+        self, *, explicit_ceiling_bytes: int | None = None, machine: Machine | None = None
+    ):
         self.peaks = PeakMeter()
-        self._process = psutil.Process()
-        self.is_cpu = mx.default_device() == mx.Device(mx.cpu)
-        self.device = "cpu" if self.is_cpu else str(info.get("device_name", "gpu"))
-        self.ceiling_bytes = explicit_ceiling_bytes or _automatic_ceiling(
-            None if self.is_cpu else _device_bytes(info)
+        self.kind = device_kind()
+        self._machine = machine or this_machine()
+        self.device = "cpu" if self.is_cpu else str(_info().get("device_name", "gpu"))
+        self.ceiling_bytes = explicit_ceiling_bytes or automatic_ceiling(
+            self._machine.total_bytes, None if self.is_cpu else device_bytes(_info())
         )
-        mx.set_cache_limit(int(self.ceiling_bytes * _POOL_FRACTION))
+        self.set_limit(self.ceiling_bytes)
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.kind == "cpu"
+
+    def set_limit(self, limit_bytes: int) -> None:
+        """Near it MLX submits no further ahead of the device, and lets go of unused buffers."""
+        mx.set_memory_limit(limit_bytes)
+        mx.set_cache_limit(int(limit_bytes * _POOL_FRACTION))
 
     def read(self) -> MemoryReadings:
+        active_bytes, pool_bytes = mx.get_active_memory(), mx.get_cache_memory()
+        others_bytes = self._machine.others_bytes()
+        if self.kind == "cuda":
+            others_bytes = others_on_device(_info(), own_bytes=active_bytes + pool_bytes)
         return MemoryReadings(
-            active_bytes=mx.get_active_memory(),
-            pool_bytes=mx.get_cache_memory(),
+            active_bytes=active_bytes,
+            pool_bytes=pool_bytes,
             peak_bytes=self.peaks.highest_ever_bytes(),
-            process_bytes=self._process.memory_info().rss,
+            process_bytes=self._machine.process_bytes(),
+            others_bytes=others_bytes,
         )
 
     def read_device(self) -> MemoryReadings:
-        """What can be read at every turn: without the process's own size."""
+        """What can be read at every turn: without asking the system."""
         return MemoryReadings(active_bytes=mx.get_active_memory(), pool_bytes=mx.get_cache_memory())
 
     def clear_pool(self) -> None:
@@ -94,14 +113,20 @@ class DeviceMemory:
         mx.clear_cache()
 
 
-def _automatic_ceiling(device_bytes: int | None) -> int:
-    """The smaller of what the machine (or its cgroup) has, less a reserve, and what the GPU has."""
-    total = min([psutil.virtual_memory().total, *_cgroup_limits()])
-    of_machine = total - min(_RESERVE_BYTES, int(total * _LARGEST_RESERVE_FRACTION))
-    return int(min(of_machine, device_bytes) if device_bytes else of_machine)
+def device_kind() -> DeviceKind:
+    if mx.default_device() == mx.Device(mx.cpu):
+        return "cpu"
+    return "cuda" if mx.cuda.is_available() else "metal"
 
 
-def _device_bytes(info: dict[str, str | int]) -> int | None:
+def automatic_ceiling(machine_bytes: int, device_bytes: int | None) -> int:
+    """The smaller of what the machine has, less a reserve, and what the device has."""
+    reserve_bytes = min(_RESERVE_BYTES, int(machine_bytes * _LARGEST_RESERVE_FRACTION))
+    of_machine = machine_bytes - reserve_bytes
+    return min(of_machine, device_bytes) if device_bytes else of_machine
+
+
+def device_bytes(info: DeviceInfo) -> int | None:
     """Metal's recommended working set, or a CUDA device's total."""
     for name in ("max_recommended_working_set_size", "total_memory", "memory_size"):
         if value := info.get(name):
@@ -109,6 +134,12 @@ def _device_bytes(info: dict[str, str | int]) -> int | None:
     return None
 
 
-def _cgroup_limits() -> list[int]:
-    texts = [path.read_text().strip() for path in _CGROUP_LIMITS if path.exists()]
-    return [int(text) for text in texts if text.isdigit()]
+def others_on_device(info: DeviceInfo, *, own_bytes: int) -> int:
+    """What other programs take of a CUDA device."""
+    used_bytes = int(info.get("total_memory", 0)) - int(info.get("free_memory", 0))
+    return max(0, used_bytes - own_bytes)
+
+
+def _info() -> DeviceInfo:
+    info: DeviceInfo = mx.device_info()
+    return info

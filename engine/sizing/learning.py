@@ -10,6 +10,8 @@ measurement above what the factors say lifts all of them at once; that is forgot
 
 from __future__ import annotations
 
+import dataclasses
+
 from engine.sizing.estimate import Parts
 
 Factors = tuple[float, ...]
@@ -19,25 +21,39 @@ _START_WEIGHT = 0.05  # of one measurement of the largest shape
 _SAFETY = 1.02
 _LIFT_FORGETTING = 0.03
 _TELLING = 0.3  # of the largest measured; what is less cannot lift
-_LEAST_FACTOR, _LARGEST_FACTOR = 0.25, 16.0  # of those it starts from
+_LEAST_FACTOR, _LARGEST_FACTOR = 0.25, 16.0  # of the usual ones
 _TELLING_ALL = 0.3  # of the largest part; seeing so much lets a factor fall as far as it goes
 _ROUNDS = 6
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What outlives a process. `seen`: the largest of each part that was measured."""
+
+    factors: Factors
+    seen: Parts
+
+
 class PeakLearner:
-    """`start`: the factors before anything is measured, `largest`: the parts of the largest shape
+    """`usual`: the factors before anything is measured, `largest`: the parts of the largest shape
     there may be; `factors` is what to use now."""
 
-    def __init__(self, *, start: Factors, largest: Parts):
-        self._start = start
+    def __init__(self, *, usual: Factors, largest: Parts, learned: Learned | None = None):
+        self._usual = usual
+        self._start = learned.factors if learned else usual
         self._largest = [max(part, 1.0) for part in largest]
-        self._seen = [0.0] * 3
+        self._seen = list(learned.seen) if learned else [0.0] * 3
         self._moments = [[0.0] * 3 for _ in range(3)]
         self._targets = [0.0] * 3
-        self._fitted = list(start)
+        self._fitted = list(self._start)
         self._most_measured = 0.0
         self._lift = 1.0
-        self.factors: Factors = start
+        self.factors: Factors = self._start
+
+    @property
+    def learned(self) -> Learned:
+        factors = tuple(one * self._lift for one in self._fitted)
+        return Learned(factors=factors, seen=(self._seen[0], self._seen[1], self._seen[2]))
 
     def learn(self, parts: Parts, *, measured_bytes: int) -> None:
         if measured_bytes <= 0 or max(parts) <= 0:
@@ -50,8 +66,8 @@ class PeakLearner:
             expected = sum(a * b for a, b in zip(self._fitted, parts, strict=True))
             self._lift = max(self._lift, measured_bytes / max(expected, 1.0))
         self.factors = tuple(
-            min(one * self._lift * _SAFETY, _LARGEST_FACTOR * start)
-            for one, start in zip(self._fitted, self._start, strict=True)
+            min(one * self._lift * _SAFETY, _LARGEST_FACTOR * usual)
+            for one, usual in zip(self._fitted, self._usual, strict=True)
         )
 
     def _add(self, parts: Parts, measured_bytes: int) -> None:
@@ -74,4 +90,4 @@ class PeakLearner:
 
     def _least(self, i: int) -> float:
         unseen = 1.0 - self._seen[i] / (_TELLING_ALL * self._largest[i])
-        return self._start[i] * max(unseen, _LEAST_FACTOR)
+        return self._usual[i] * max(unseen, _LEAST_FACTOR)

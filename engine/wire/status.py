@@ -143,6 +143,8 @@ class MemoryStatus:
     """The guard's readings. `used_bytes` = weights + rows + memory tier + pool, and the rest of
     what is computed with; what counts against `limit_bytes`.
 
+    `others_bytes`: what other programs have in use on the same device; it is told and changes
+    nothing. `num_lost_estimates`: how often what was learned of models could not be read.
     TIGHT begins at `tight_bytes`, CRITICAL at `critical_bytes`. `num_*` count from the engine's
     start; `marks` are the last ones, oldest first.
     """
@@ -158,6 +160,8 @@ class MemoryStatus:
     tier_bytes: int = 0
     pool_bytes: int = 0
     process_bytes: int = 0
+    others_bytes: int = 0
+    num_lost_estimates: int = 0
     num_loads: int = 0
     num_unloads: int = 0
     num_preempted: int = 0

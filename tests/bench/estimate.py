@@ -25,7 +25,7 @@ from engine.model import attention
 from engine.model.loader import load
 from engine.model.memory import PeakMeter
 from engine.model.runner import Runner
-from engine.peaks import MeasuredRunner
+from engine.peaks import MeasuredRunner, ModelPeaks
 from engine.sizing.estimate import (
     CPU_CORRECTION,
     CUDA_CORRECTION,
@@ -166,7 +166,7 @@ def draw_mixes(name: str, sizes: Sizes) -> Iterator[Mix]:
 def measure(name: str, model: Any, estimate: Estimate, mixes: list[Mix]) -> Iterator[Found]:
     peaks = PeakMeter()
     usual = estimate.correction
-    runner = MeasuredRunner(Runner(model, decode_token=str), estimate, peaks)
+    runner = MeasuredRunner(Runner(model, decode_token=str), ModelPeaks(estimate), peaks)
     for number, mix in enumerate(mixes):
         gc.collect()
         mx.synchronize()

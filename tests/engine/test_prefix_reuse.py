@@ -16,6 +16,7 @@ from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
 from engine.core.delivery import Delivery
 from engine.core.pacing import TimeLedger
+from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model import snapshots
@@ -59,6 +60,7 @@ class Engine:
             ledger=TimeLedger(),
             vitals=Vitals(engine_name="test", memory=memory),
             prefixes=self.cache,
+            estimates=Estimates(None, device="cpu"),
             casts_to_float32=True,
         )
         spec = wire.ModelSpec(name=self._name, path=str(tiny_model_path(self._name)))

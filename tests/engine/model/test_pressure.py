@@ -10,6 +10,7 @@ import pytest
 
 from engine import wire
 from engine.core.pacing import TimeLedger
+from engine.estimates import Estimates
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
 from engine.model.memory import DeviceMemory
@@ -37,6 +38,7 @@ class Engine:
             ledger=TimeLedger(),
             vitals=vitals,
             prefixes=prefixes,
+            estimates=Estimates(None, device="cpu"),
             casts_to_float32=True,
         )
         self.pool = ModelPool(shelf, self.guard)

@@ -13,7 +13,7 @@ from tests.engine.sizing.configs import QWEN3_8B
 
 ESTIMATE = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=4, may_fuse=False))
 LARGEST = ESTIMATE.slice_parts(2048, 8192)
-START: Factors = (2.5, 1.1, 1.0)
+USUAL: Factors = (2.5, 1.1, 1.0)
 
 
 def total(factors: Factors, parts: Parts) -> float:
@@ -24,7 +24,7 @@ def taught(
     true: Factors, *, tokens: tuple[int, ...], contexts: tuple[int, int], lessons: int = 60
 ) -> PeakLearner:
     chooser = random.Random(1)
-    learner = PeakLearner(start=START, largest=LARGEST)
+    learner = PeakLearner(usual=USUAL, largest=LARGEST)
     for _ in range(lessons):
         parts = ESTIMATE.slice_parts(chooser.choice(tokens), chooser.randint(*contexts))
         noise = chooser.uniform(0.97, 1.03)
@@ -43,7 +43,7 @@ def test_the_factors_are_found_from_slices_of_all_sizes(true: Factors) -> None:
 def test_small_slices_that_take_little_do_not_talk_large_ones_down() -> None:
     learner = taught((0.3, 0.3, 0.3), tokens=(16, 32, 64), contexts=(0, 400), lessons=500)
     large = ESTIMATE.slice_parts(2048, 8192)
-    assert total(learner.factors, large) >= 0.9 * total(START, large)
+    assert total(learner.factors, large) >= 0.9 * total(USUAL, large)
 
 
 def test_a_peak_above_what_is_known_counts_at_once() -> None:
@@ -66,9 +66,19 @@ def test_a_single_peak_that_was_too_high_is_forgotten_in_time() -> None:
 
 
 def test_nonsense_teaches_nothing() -> None:
-    learner = PeakLearner(start=START, largest=LARGEST)
+    learner = PeakLearner(usual=USUAL, largest=LARGEST)
     learner.learn((0.0, 0.0, 0.0), measured_bytes=10**9)
     learner.learn(LARGEST, measured_bytes=-5)
-    assert learner.factors == START
+    assert learner.factors == USUAL
     learner.learn(LARGEST, measured_bytes=10**18)
-    assert all(one <= 16 * start for one, start in zip(learner.factors, START, strict=True))
+    assert all(one <= 16 * usual for one, usual in zip(learner.factors, USUAL, strict=True))
+
+
+def test_what_was_learned_outlives_the_process_with_how_much_was_seen() -> None:
+    before = taught((1.5, 1.0, 1.0), tokens=(512, 2048), contexts=(0, 8000))
+    after = PeakLearner(usual=USUAL, largest=LARGEST, learned=before.learned)
+    assert after.factors == pytest.approx(before.factors, rel=0.05)
+    small = ESTIMATE.slice_parts(32, 100)
+    for _ in range(20):
+        after.learn(small, measured_bytes=int(total((1.5, 1.0, 1.0), small)))
+    assert total(after.factors, LARGEST) == pytest.approx(total(before.factors, LARGEST), rel=0.1)
