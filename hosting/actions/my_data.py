@@ -9,6 +9,7 @@ from django.db import transaction
 
 from accounts import audit
 from accounts.models import ApiKey, UsageRecord, User
+from accounts.second_factors import told_of
 from hosting.actions.access import end_open_generations
 from hosting.actions.export import as_json
 from hosting.actions.forgetting import forget
@@ -21,11 +22,12 @@ _USAGE = ("created_at", "kind", "model_name", "prompt_tokens", "cached_tokens", 
 
 
 def export_of(user: User) -> dict[str, Any]:
-    """Conversations with all branches, keys without their secrets, the ledger's lines."""
+    """Conversations with all branches, keys and factors without their secrets, the ledger's lines."""
     return {
         "person": {"email": user.email, "name": user.name, "joined": user.date_joined.isoformat()},
         "conversations": [as_json(one) for one in Conversation.objects.of(user.pk)],
         "api_keys": [_key(key) for key in ApiKey.objects.filter(user=user)],
+        "sign_in": told_of(user),
         "usage": list(_usage(user)),
     }
 
