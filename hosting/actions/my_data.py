@@ -22,7 +22,7 @@ _USAGE = ("created_at", "kind", "model_name", "prompt_tokens", "cached_tokens", 
 
 
 def export_of(user: User) -> dict[str, Any]:
-    """Conversations with all branches, keys and factors without their secrets, the ledger's lines."""
+    """Conversations with all branches, keys and factors without secrets, the ledger's lines."""
     return {
         "person": {"email": user.email, "name": user.name, "joined": user.date_joined.isoformat()},
         "conversations": [as_json(one) for one in Conversation.objects.of(user.pk)],
