@@ -13,6 +13,7 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.urls import path  # noqa: E402
 
 from hosting.admin.socket import InstrumentSocket  # noqa: E402
+from hosting.own_origin import OwnOriginOnly  # noqa: E402
 from hosting.sockets import ChatSocket  # noqa: E402
 
 _sockets = URLRouter(
@@ -22,6 +23,6 @@ application = ProtocolTypeRouter(
     {
         "http": _django,
         # A session cookie travels with a page of any site: only our own origin may use it
-        "websocket": AllowedHostsOriginValidator(AuthMiddlewareStack(_sockets)),
+        "websocket": AllowedHostsOriginValidator(OwnOriginOnly(AuthMiddlewareStack(_sockets))),
     }
 )

@@ -20,6 +20,7 @@ from accounts.models import ApiKey, UsageRecord, User
 from engine import wire
 from hosting.actions.admission import Asked, Terms, admit, unlimited
 from hosting.actions.background import enqueue
+from hosting.actions.forgetting import forget_events
 from hosting.actions.hints import hint
 from hosting.actions.outcome import Outcome, cancelled_before_start, fold
 from hosting.actions.titles import clean_title
@@ -333,6 +334,8 @@ def _usage_record(generation: Generation, outcome: Outcome) -> UsageRecord:
 def _announce_end(generation: Generation) -> None:
     conversation = generation.conversation
     if conversation is None:
+        if generation.kind != Generation.Kind.API:  # deleted while it was answered
+            forget_events([str(generation.pk)])
         return
     hint(person_id=generation.user_id, conversation_id=conversation.pk)
     is_first_answer = (

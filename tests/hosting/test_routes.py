@@ -313,9 +313,10 @@ async def test_sockets_turn_away_whom_they_are_not_for(route: str, transactional
         assert code
 
 
-async def test_no_socket_opens_for_another_site(transactional_db: None) -> None:
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://testserver:81", "null", ""])
+async def test_no_socket_opens_for_another_site(transactional_db: None, origin: str) -> None:
     for route in SOCKETS:
-        headers = [(b"host", b"testserver"), (b"origin", b"http://evil.example")]
+        headers = [(b"host", b"testserver"), (b"origin", origin.encode())]
         socket = WebsocketCommunicator(asgi.application, f"/{route}", headers=headers)
         assert (await socket.connect())[0] is False
 
