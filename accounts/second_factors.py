@@ -37,7 +37,8 @@ def enter(request: HttpRequest, user: User, *, by: str, next_url: str = "") -> H
     request.session.cycle_key()  # one planted before is worth nothing at the second factor either
     clear_authentication_records(request)
     record_authentication(request, user, by)
-    return perform_login(request, Login(user=user, redirect_url=next_url or None))
+    answer: HttpResponse = perform_login(request, Login(user=user, redirect_url=next_url or None))
+    return answer
 
 
 def must_add_one(user: Any) -> bool:
@@ -75,9 +76,11 @@ def _spend_totp(authenticator: Authenticator, code: str) -> bool:
 
 def note_change(request: HttpRequest, action: str, factor: str) -> None:
     """A factor was added or removed: it goes into the record, and every other session ends."""
-    audit.record_of(request, action, target=request.user, after={"factor": factor})
-    _end_sessions(request.user)
-    update_session_auth_hash(request, request.user)
+    person = request.user
+    assert isinstance(person, User)  # the page is for people who are in
+    audit.record_of(request, action, target=person, after={"factor": factor})
+    _end_sessions(person)
+    update_session_auth_hash(request, person)
 
 
 def reset(person: User, *, by: User | None, address: str = "") -> int:
@@ -99,13 +102,14 @@ def _end_sessions(person: User) -> None:
 
 def overview_of(user: User) -> dict[str, Any]:
     """What the page Security shows."""
-    factors = {"totp": None, "codes": None, "passkeys": []}
-    for one in Authenticator.objects.filter(user=user).order_by("created_at"):
-        if one.type == Authenticator.Type.WEBAUTHN:
-            factors["passkeys"].append(one)
-        else:
-            factors["totp" if one.type == Authenticator.Type.TOTP else "codes"] = one
-    return factors | {"identity": SocialAccount.objects.filter(user=user).first()}
+    factors = list(Authenticator.objects.filter(user=user).order_by("created_at"))
+    kinds = Authenticator.Type
+    return {
+        "totp": next((one for one in factors if one.type == kinds.TOTP), None),
+        "codes": next((one for one in factors if one.type == kinds.RECOVERY_CODES), None),
+        "passkeys": [one for one in factors if one.type == kinds.WEBAUTHN],
+        "identity": SocialAccount.objects.filter(user=user).first(),
+    }
 
 
 def told_of(user: User) -> dict[str, Any]:
