@@ -47,6 +47,7 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Eng
     if not _NAME.fullmatch(name):
         raise BadConfig(f"--name {name!r}: letters, digits, dot, dash and underscore only")
     data_dir = environment.get("HEARTH_DATA_DIR") or str(_CHECKOUT / "data")
+    daily_bytes = _gibibytes(environment, "HEARTH_CACHE_DAILY_WRITE_GB")
     return EngineConfig(
         name=name,
         redis_url=environment.get("REDIS_URL") or wire.default_redis_url(data_dir),
@@ -54,8 +55,7 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Eng
         memory_limit_bytes=_gibibytes(environment, "HEARTH_MEMORY_LIMIT_GB", may_be_zero=False),
         cache_memory_bytes=_gibibytes(environment, "HEARTH_CACHE_MEMORY_GB"),
         cache_disk_bytes=_gibibytes(environment, "HEARTH_CACHE_DISK_GB"),
-        cache_daily_write_bytes=_gibibytes(environment, "HEARTH_CACHE_DAILY_WRITE_GB")
-        or _DAILY_WRITE_BYTES,
+        cache_daily_write_bytes=_DAILY_WRITE_BYTES if daily_bytes is None else daily_bytes,
         keeps_cpu_dtype=environment.get("HEARTH_CPU_DTYPE", "float32") == "stored",
     )
 

@@ -23,6 +23,11 @@ def test_the_environment_names_redis_memory_and_dtype() -> None:
     assert config.memory_limit_bytes == int(1.5 * 1024**3) and config.keeps_cpu_dtype
 
 
+def test_a_daily_write_budget_of_nothing_is_nothing() -> None:
+    assert read_config([], {"HEARTH_CACHE_DAILY_WRITE_GB": "0"}).cache_daily_write_bytes == 0
+    assert read_config([], {}).cache_daily_write_bytes > 0
+
+
 @pytest.mark.parametrize("text", ["many", "-1", "0", "nan"])
 def test_a_memory_limit_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadConfig, match="HEARTH_MEMORY_LIMIT_GB"):
