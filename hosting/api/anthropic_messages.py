@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from hosting.api.errors import ApiError
-from hosting.api.messages import invalid, unsupported
+from hosting.api.messages import invalid, unsupported, without_billing
 
 Message = dict[str, Any]
-_BILLING = "x-anthropic-billing-header"  # changes with every prompt, so no prefix would be found
 _READ_AS_TEXT_ONLY = "This server reads text only, not {kind}."
 # What only Anthropic's own servers make, and clients send back
 _FOREIGN_BLOCKS = ("redacted_thinking", "server_tool_use", "container_upload", "mcp_tool_use")
@@ -48,8 +47,8 @@ def _append(said: list[Message], message: Message) -> None:
 def _system_text(system: Any) -> str:
     if system is None or isinstance(system, str):
         return system or ""
-    texts = [_text_block(block, where) for block, where in _blocks(system, "system")]
-    return "\n\n".join(text for text in texts if not text.startswith(_BILLING))
+    texts = (without_billing(_text_block(*one)) for one in _blocks(system, "system"))
+    return "\n\n".join(filter(None, texts))
 
 
 def _turn(message: Any, where: str, *, is_first: bool) -> Iterator[Message]:

@@ -14,6 +14,7 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
+_BILLING = "x-anthropic-billing-header"
 
 
 def wire_messages(messages: list[Any]) -> tuple[dict[str, Any], ...]:
@@ -30,6 +31,11 @@ def wire_tools(tools: list[Any] | None) -> tuple[dict[str, Any], ...]:
         for index, tool in enumerate(tools or ())
         if not isinstance(tool, dict) or tool.get("type", "function") == "function"
     )
+
+
+def without_billing(system: str) -> str:
+    """Claude Code's first line changes with every prompt, so that no prefix would be found."""
+    return system.partition("\n")[2].lstrip("\n") if system.startswith(_BILLING) else system
 
 
 def invalid(param: str, message: str) -> ApiError:
@@ -49,6 +55,8 @@ def _message(message: Any, where: str) -> dict[str, Any]:
     plain: dict[str, Any] = {"role": _ROLES[role]}
     calls = _tool_calls(message, where) if role == "assistant" else []
     plain["content"] = _content(message.get("content"), where, may_be_absent=role == "assistant")
+    if plain["role"] == "system":
+        plain["content"] = without_billing(plain["content"])
     if calls:
         plain["tool_calls"] = calls
     for name in ("name", "tool_call_id", "reasoning_content"):

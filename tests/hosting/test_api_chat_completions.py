@@ -12,6 +12,7 @@ from django.test import AsyncClient
 from accounts.models import ApiKey
 from engine import wire
 from hosting.models import Generation, HostedModel
+from tests.hosting import opencode
 from tests.hosting.scripted_engine import ScriptedEngine, delta, finished
 
 pytestmark = pytest.mark.usefixtures("model")
@@ -274,3 +275,34 @@ async def test_the_generation_knows_who_asked(api: AsyncClient, engine: Scripted
     assert row.user.email == "ada@example.org"
     assert row.api_key == await ApiKey.objects.aget()
     assert (row.kind, row.tenant) == ("api", f"user:{row.user_id}")
+
+
+async def test_opencodes_later_turns_keep_what_came_before(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    for turn in (opencode.first_turn(), opencode.second_turn(), opencode.third_turn()):
+        await lines_of(await ask(api, **opencode.request(turn)))
+    first, second, third = (generate.messages or () for generate in engine.generates)
+    assert second[: len(first)] == first
+    assert third[: len(second)] == second
+    called = second[len(first)]
+    assert called["reasoning_content"] == "A file."
+    assert called["tool_calls"][0]["function"]["arguments"] == opencode.ARGUMENTS
+    assert second[-1] == {"role": "system", "content": "The person has opened b.txt."}
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "x-anthropic-billing-header: cc_version=2.1;\nBe careful.",
+        [
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1;"},
+            {"type": "text", "text": "Be careful."},
+        ],
+    ],
+)
+async def test_a_billing_line_is_dropped_here_too(
+    api: AsyncClient, engine: ScriptedEngine, system: Any
+) -> None:
+    await ask(api, messages=[{"role": "system", "content": system}, *HELLO])
+    assert (engine.generates[0].messages or ())[0]["content"] == "Be careful."

@@ -13,6 +13,7 @@ from django.test import AsyncClient
 from engine import wire
 from hosting.api import responses_reply
 from hosting.models import Generation
+from tests.hosting import codex
 from tests.hosting.scripted_engine import HELLO, ScriptedEngine, delta, finished
 from tests.hosting.test_openai_description import CALLS, MEASURED, QUEUED, THOUGHT
 from tests.openapi.description import check, check_event
@@ -267,47 +268,38 @@ async def test_two_turns_in_a_row_stay_two_messages(
     assert [message["content"] for message in messages] == ["One.", "Two.", "?"]
 
 
-async def test_what_codex_sends_is_understood(api: AsyncClient, engine: ScriptedEngine) -> None:
-    def said(role: str, text: str) -> dict[str, Any]:
-        part = {"type": "input_text", "text": text}
-        return {"type": "message", "role": role, "content": [part]}
+async def codex_events(api: AsyncClient, given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    body = codex.request(given)
+    del body["stream"]
+    return await events_of(api, body.pop("input"), **body)
 
-    codex = {
-        "instructions": "You are a coding agent.",
-        "tools": [
-            FUNCTION,
-            CUSTOM | {"format": {"type": "grammar", "syntax": "lark", "definition": "start: X"}},
-            {"type": "namespace", "name": "mcp__files", "description": "", "tools": []},
-            {"type": "web_search", "external_web_access": False},
-        ],
-        "tool_choice": "auto",
-        "parallel_tool_calls": True,
-        "reasoning": {"effort": "medium", "summary": "auto"},
-        "store": False,
-        "include": ["reasoning.encrypted_content"],
-        "service_tier": "priority",
-        "prompt_cache_key": "019a0000-0000-7000-8000-000000000000",
-        "text": {"verbosity": "medium"},
-        "client_metadata": {"x-codex-installation-id": "1"},
-    }
-    given = [
-        said("developer", "Permissions."),
-        said("developer", "Mode."),
-        said("user", "<environment_context/>"),
-        said("user", "Fix it."),
-        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
-    ]
-    events = await events_of(api, given, **codex)
+
+async def test_what_codex_sends_is_understood(api: AsyncClient, engine: ScriptedEngine) -> None:
+    foreign = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+    events = await codex_events(api, [*codex.first_turn(), foreign])
     assert events[-1]["type"] == "response.completed"
-    assert engine.generates[-1].messages == (
-        {"role": "system", "content": "You are a coding agent.\n\nPermissions.\n\nMode."},
+    sent = engine.generates[-1]
+    assert sent.messages == (
+        {"role": "system", "content": "You code.\n\nPermissions.\n\nMode."},
         {"role": "user", "content": "<environment_context/>"},
         {"role": "user", "content": "Fix it."},
     )
-    names = [tool["function"]["name"] for tool in engine.generates[-1].tools]
-    assert names == ["add", "apply_patch"]
-    assert "start: X" in engine.generates[-1].tools[1]["function"]["description"]
-    assert engine.generates[-1].template_options["reasoning_effort"] == "medium"
+    assert [tool["function"]["name"] for tool in sent.tools] == ["shell", "apply_patch"]
+    assert "start: X" in sent.tools[1]["function"]["description"]
+    assert sent.template_options["reasoning_effort"] == "medium"
+
+
+async def test_codexs_later_turns_keep_what_came_before(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    for turn in (codex.first_turn(), codex.second_turn(), codex.third_turn()):
+        await codex_events(api, turn)
+    first, second, third = (generate.messages or () for generate in engine.generates)
+    assert second[: len(first)] == first
+    assert third[: len(second)] == second
+    (call,) = second[len(first)]["tool_calls"]
+    assert call["function"]["arguments"] == codex.ARGUMENTS
+    assert second[-1] == {"role": "system", "content": "Another mode."}
 
 
 @pytest.mark.parametrize(
