@@ -33,27 +33,20 @@ class Plot:
     has_marks: bool = False
 
 
+Line = tuple[str, Values, int]  # a Series' label, values and tone
+
+
 def live_plots(history: History, model: str) -> list[Plot]:
     return [
-        Plot(
-            id="speed",
-            title="Speed",
-            unit="tokens_per_second",
-            kind="lines",
-            series=[
-                Series(label="Writing", values=history.gauges("decode_tokens_per_second"), tone=1),
-                Series(label="Reading", values=history.gauges("prefill_tokens_per_second"), tone=2),
-            ],
+        _plot(
+            ("speed", "Speed", "tokens_per_second", "lines"),
+            ("Writing", history.gauges("decode_tokens_per_second"), 1),
+            ("Reading", history.gauges("prefill_tokens_per_second"), 2),
         ),
-        Plot(
-            id="requests",
-            title="Requests",
-            unit="count",
-            kind="stack",
-            series=[
-                Series(label="Running", values=history.gauges("num_running"), tone=1),
-                Series(label="Waiting", values=history.gauges("num_waiting"), tone=4),
-            ],
+        _plot(
+            ("requests", "Requests", "count", "stack"),
+            ("Running", history.gauges("num_running"), 1),
+            ("Waiting", history.gauges("num_waiting"), 4),
         ),
     ]
 
@@ -62,27 +55,21 @@ def memory_plots(history: History, model: str) -> list[Plot]:
     memory = _named(history.gauges, "memory_{}_bytes")
     parts = [("Weights", "weight"), ("Rows", "row"), ("Prefix cache", "tier"), ("Pool", "pool")]
     limits = [("Limit", "limit"), ("Tight", "tight"), ("Critical", "critical")]
-    process = [
-        Series(label="Process", values=memory("process"), tone=3),
-        Series(label="Used, highest", values=history.gauges("memory_used_bytes_peak"), tone=1),
-    ]
     return [
-        Plot(
-            id="memory",
-            title="Memory of the device",
-            unit="bytes",
-            kind="stack",
-            series=[
-                Series(label=label, values=memory(name), tone=tone)
-                for tone, (label, name) in enumerate(parts, start=1)
-            ],
+        _plot(
+            ("memory", "Memory of the device", "bytes", "stack"),
+            *((label, memory(name), tone) for tone, (label, name) in enumerate(parts, start=1)),
             limits=[
-                Series(label=label, values=_known(memory(name)), tone=tone)
+                (label, _known(memory(name)), tone)
                 for tone, (label, name) in enumerate(limits, start=1)
             ],
             has_marks=True,
         ),
-        Plot(id="process", title="Process", unit="bytes", kind="lines", series=process),
+        _plot(
+            ("process", "Process", "bytes", "lines"),
+            ("Process", memory("process"), 3),
+            ("Used, highest", history.gauges("memory_used_bytes_peak"), 1),
+        ),
     ]
 
 
@@ -93,47 +80,32 @@ def cache_plots(history: History, model: str) -> list[Plot]:
     memory, disk = tokens("hit_memory_tokens"), tokens("hit_disk_tokens")
     computed = _combine(lambda all_, *hits: max(0.0, all_ - sum(hits)), looked_up, memory, disk)
     return [
-        Plot(
-            id="hit-rate",
-            title="Hit rate",
-            unit="percent",
-            kind="lines",
-            series=[
-                Series(label="Memory and disk", values=_share(looked_up, memory, disk), tone=1),
-                Series(label="Disk alone", values=_share(looked_up, disk), tone=2),
-            ],
+        _plot(
+            ("hit-rate", "Hit rate", "percent", "lines"),
+            ("Memory and disk", _share(looked_up, memory, disk), 1),
+            ("Disk alone", _share(looked_up, disk), 2),
         ),
-        Plot(
-            id="tokens",
-            title="Prompt tokens",
-            unit="count",
-            kind="bars",
-            series=[
-                Series(label="From memory", values=memory, tone=1),
-                Series(label="From disk", values=disk, tone=2),
-                Series(label="Computed", values=computed, tone=4),
-            ],
+        _plot(
+            ("tokens", "Prompt tokens", "count", "bars"),
+            ("From memory", memory, 1),
+            ("From disk", disk, 2),
+            ("Computed", computed, 4),
         ),
-        _reasons(tokens),
+        _plot(
+            ("misses", "Tokens computed, by reason", "count", "bars"),
+            *(
+                (label, tokens(f"missed_tokens_{reason}"), tone)
+                for tone, (reason, label) in enumerate(MISS_LABELS.items(), start=1)
+            ),
+        ),
         *_tiers(history, model),
-        _restores(history),
-        _writer(history),
-        _written(history),
-        _evictions(history),
+        *_disk_work(history),
+        _plot(
+            ("evictions", "Evicted records", "count", "bars"),
+            ("Memory", history.counts("tier_num_evicted"), 1),
+            ("Disk", history.counts("disk_num_evicted"), 2),
+        ),
     ]
-
-
-def _reasons(tokens: Callable[[str], Values]) -> Plot:
-    return Plot(
-        id="misses",
-        title="Tokens computed, by reason",
-        unit="count",
-        kind="bars",
-        series=[
-            Series(label=label, values=tokens(f"missed_tokens_{reason}"), tone=tone)
-            for tone, (reason, label) in enumerate(MISS_LABELS.items(), start=1)
-        ],
-    )
 
 
 def _tiers(history: History, model: str) -> list[Plot]:
@@ -142,79 +114,59 @@ def _tiers(history: History, model: str) -> list[Plot]:
     else:
         memory, disk = history.gauges("tier_used_bytes"), history.gauges("disk_used_bytes")
     return [
-        Plot(
-            id="memory-tier",
-            title="Memory tier",
-            unit="bytes",
-            kind="stack",
-            series=[Series(label="Used", values=memory, tone=1)],
-            limits=[Series(label="Budget", values=history.gauges("tier_budget_bytes"), tone=1)],
+        _plot(
+            ("memory-tier", "Memory tier", "bytes", "stack"),
+            ("Used", memory, 1),
+            limits=[("Budget", history.gauges("tier_budget_bytes"), 1)],
         ),
-        Plot(
-            id="disk-tier",
-            title="Disk tier",
-            unit="bytes",
-            kind="stack",
-            series=[Series(label="Used", values=disk, tone=2)],
-            limits=[Series(label="Budget", values=history.gauges("disk_budget_bytes"), tone=1)],
+        _plot(
+            ("disk-tier", "Disk tier", "bytes", "stack"),
+            ("Used", disk, 2),
+            limits=[("Budget", history.gauges("disk_budget_bytes"), 1)],
         ),
     ]
 
 
-def _restores(history: History) -> Plot:
+def _disk_work(history: History) -> list[Plot]:
     disk = _named(history.counts, "disk_{}")
     mean = _combine(
         lambda seconds, count: seconds / count if count else None,
         disk("restore_seconds"),
         disk("num_restores"),
     )
+    return [
+        _plot(
+            ("restores", "Restoring from disk, on average", "seconds", "lines"), ("Time", mean, 2)
+        ),
+        _plot(
+            ("writer", "Records for the disk", "count", "bars"),
+            ("Persisted", disk("num_persisted"), 2),
+            ("Dropped", disk("num_dropped"), 5),
+        ),
+        _plot(
+            ("traffic", "Disk traffic", "bytes", "bars"),
+            ("Written", disk("written_bytes"), 2),
+            ("Read", disk("read_bytes"), 1),
+        ),
+    ]
+
+
+def _plot(
+    what: tuple[str, str, str, str],
+    *lines: Line,
+    limits: Sequence[Line] = (),
+    has_marks: bool = False,
+) -> Plot:
+    """`what`: id, title, unit and kind."""
+    id_, title, unit, kind = what
     return Plot(
-        id="restores",
-        title="Restoring from disk, on average",
-        unit="seconds",
-        kind="lines",
-        series=[Series(label="Time", values=mean, tone=2)],
-    )
-
-
-def _writer(history: History) -> Plot:
-    disk = _named(history.counts, "disk_num_{}")
-    return Plot(
-        id="writer",
-        title="Records for the disk",
-        unit="count",
-        kind="bars",
-        series=[
-            Series(label="Persisted", values=disk("persisted"), tone=2),
-            Series(label="Dropped", values=disk("dropped"), tone=5),
-        ],
-    )
-
-
-def _written(history: History) -> Plot:
-    disk = _named(history.counts, "disk_{}_bytes")
-    return Plot(
-        id="traffic",
-        title="Disk traffic",
-        unit="bytes",
-        kind="bars",
-        series=[
-            Series(label="Written", values=disk("written"), tone=2),
-            Series(label="Read", values=disk("read"), tone=1),
-        ],
-    )
-
-
-def _evictions(history: History) -> Plot:
-    return Plot(
-        id="evictions",
-        title="Evicted records",
-        unit="count",
-        kind="bars",
-        series=[
-            Series(label="Memory", values=history.counts("tier_num_evicted"), tone=1),
-            Series(label="Disk", values=history.counts("disk_num_evicted"), tone=2),
-        ],
+        id=id_,
+        title=title,
+        unit=unit,
+        kind=kind,
+        series=[Series(label=label, values=values, tone=tone) for label, values, tone in lines],
+        limits=[Series(label=label, values=values, tone=tone) for label, values, tone in limits],
+        has_marks=has_marks,
     )
 
 
