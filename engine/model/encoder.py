@@ -13,6 +13,7 @@ from mlx.utils import tree_flatten, tree_map
 
 from engine.core.encoder_config import is_cross_encoder, most_positions
 from engine.model import bert, modernbert
+from engine.model.load_faults import explain
 from engine.model.loader import (
     LoadedModel,
     LoadFailed,
@@ -60,7 +61,7 @@ def load_encoder(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress
             identity={},
         )
     except _BROKEN_FOLDER_ERRORS as error:
-        raise LoadFailed(f"{type(error).__name__}: {error}") from error
+        raise LoadFailed(explain(path, error)) from error
     yield LoadProgress(fraction=1.0, loaded=loaded)
 
 
@@ -70,7 +71,7 @@ def _read(path: Path, config: Mapping[str, Any]) -> nn.Module:
     is_modern = config["model_type"] == "modernbert"
     named = modernbert.named_parts if is_modern else bert.named_parts
     weights: dict[str, mx.array] = {}
-    for file in sorted(path.glob("*.safetensors")):
+    for file in sorted(path.glob("model*.safetensors")):
         weights |= {named(name): array for name, array in _load_file(file).items()}
     has_head = is_cross_encoder(config)
     model = (modernbert.ModernBert if is_modern else bert.Bert)(config, has_head=has_head)

@@ -22,6 +22,7 @@ from mlx_lm.utils import load_model, load_tokenizer
 
 from engine.model import attention
 from engine.model.capability import check_batching
+from engine.model.load_faults import explain
 
 _PORTION_BYTES = 64 * 1024**2
 _MOMENT_SECONDS = 0.01
@@ -90,7 +91,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         )
     # mlx_lm raises whatever a broken folder provokes; the load ends here with one clear error.
     except Exception as error:
-        raise LoadFailed(f"{type(error).__name__}: {error}") from error
+        raise LoadFailed(explain(path, error)) from error
     yield LoadProgress(fraction=1.0, loaded=loaded)
 
 

@@ -125,7 +125,7 @@ def test_quantized_weights_are_read(tmp_path: Path) -> None:
         ("rerank", {"scores": True, "labels": 3}, "3 labels"),
         ("rerank", {}, "not trained to score"),
         ("embed", {"position_embedding_type": "relative_key"}, "positions"),
-        ("embed", {"num_hidden_layers": 5}, "Missing"),
+        ("embed", {"num_hidden_layers": 5}, "weights are missing"),
         ("embed", {"hidden_act": "swoosh"}, "swoosh"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import mlx.core as mx
 import pytest
@@ -64,10 +65,33 @@ def test_a_broken_safetensors_file_is_refused(tmp_path: Path) -> None:
         stored_weight_bytes(tmp_path)
 
 
-def test_an_unknown_architecture_fails_with_a_clear_message(bf16_folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "missing", "message"),
+    [
+        ({"model_type": "nonesuch"}, None, "does not know the architecture 'nonesuch'"),
+        ({"model_type": "mllama", "vision_config": {}}, None, "no text form .* reads images"),
+        ({"num_hidden_layers": 40}, None, r"418 of its weights are missing, such as model\.layers"),
+        ({"hidden_size": 256}, None, r"Expected shape \(4096, 256\)"),
+        ({}, "tokenizer.json", "it has no tokenizer.json"),
+    ],
+)
+def test_a_folder_that_cannot_be_loaded_says_why_in_a_line(
+    bf16_folder: Path, changes: dict[str, Any], missing: str | None, message: str
+) -> None:
     config = json.loads((bf16_folder / "config.json").read_text())
-    (bf16_folder / "config.json").write_text(json.dumps({**config, "model_type": "nonesuch"}))
-    with pytest.raises(LoadFailed, match="nonesuch"):
+    (bf16_folder / "config.json").write_text(json.dumps(config | changes))
+    if missing is not None:
+        (bf16_folder / missing).unlink()
+    with pytest.raises(LoadFailed, match=message) as caught:
+        list(load(bf16_folder, casts_to_float32=True))
+    told = str(caught.value)
+    assert "\n" not in told and len(told) <= 300
+
+
+def test_a_file_that_was_cut_short_is_named_so(bf16_folder: Path) -> None:
+    weights = bf16_folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
+    with pytest.raises(LoadFailed, match=r"incomplete download|end of file"):
         list(load(bf16_folder, casts_to_float32=True))
 
 
