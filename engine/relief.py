@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from engine.cache.prefix import PrefixCache
 from engine.core.limits import Limits
+from engine.core.turnstile import Turnstile
 from engine.handle import Events, ModelHandle
 from engine.live_request import LiveRequest
 from engine.model.memory import Memory
@@ -37,6 +38,7 @@ class Relief:
         self._prefixes = prefixes
         self._clear_pool = clear_pool
         self._turns_to_wait = 0
+        self._turnstile = Turnstile()
 
     def relieve(self, handles: Sequence[Handle]) -> Events:
         """Once a turn, before anything is computed."""
@@ -60,6 +62,7 @@ class Relief:
         return Limits(
             level=self._guard.level,
             free_bytes=self._guard.critical_bytes - used_bytes,
+            turnstile=self._turnstile,
             is_quiet=not any(
                 one.newest_row is not None for one in handles if isinstance(one, ModelHandle)
             ),

@@ -33,15 +33,19 @@ class Admission:
         self._row_bytes = row_bytes
 
     def may_admit(self, sequence: Sequence) -> bool:
-        if self._limits.is_quiet and not self._lengths:
-            self._lengths.append(_planned_tokens(sequence))
-            return True
-        if self._limits.level is not Level.CALM:
+        turnstile = self._limits.turnstile
+        is_first = self._limits.is_quiet and not self._lengths
+        if not is_first and not (turnstile.is_open_to(sequence) and self._fits(sequence)):
+            turnstile.note_refused(sequence)
             return False
-        if self._estimate is not None and self._added_bytes(sequence) > self._free_bytes:
-            return False
+        turnstile.note_admitted(sequence)
         self._lengths.append(_planned_tokens(sequence))
         return True
+
+    def _fits(self, sequence: Sequence) -> bool:
+        if self._limits.level is not Level.CALM:
+            return False
+        return self._estimate is None or self._added_bytes(sequence) <= self._free_bytes
 
     @property
     def _free_bytes(self) -> int:
@@ -49,16 +53,14 @@ class Admission:
         return min(free_bytes, self._limits.own_free_bytes) if self._lengths else free_bytes
 
     def _added_bytes(self, sequence: Sequence) -> int:
-        """At its join: its own caches, the batch that it enters, and what is computed with."""
+        """What all rows and computing take once it has joined, less what rows hold now."""
         assert self._estimate is not None
         lengths = [*self._lengths, _planned_tokens(sequence)]
-        batch_bytes = self._estimate.batch_bytes(lengths)
-        own_bytes = self._estimate.row_bytes(len(sequence.token_ids))
         computing = max(
             self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids)),
             self._estimate.step_bytes(len(lengths), max(lengths)),
         )
-        return batch_bytes + own_bytes + computing - self._row_bytes
+        return self._estimate.batch_bytes(lengths) + computing - self._row_bytes
 
 
 def most_slice_tokens(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from engine.core.turnstile import Turnstile
 from engine.wire import Level
 
 
@@ -17,3 +18,4 @@ class Limits:
     free_bytes: int = 1 << 62
     is_quiet: bool = False
     own_free_bytes: int = 1 << 62
+    turnstile: Turnstile = dataclasses.field(default_factory=Turnstile)

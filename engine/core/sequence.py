@@ -48,6 +48,7 @@ class Sequence:
         self.boundaries: tuple[int, ...] = ()
         self.races_from: int | None = None
         self.grammar: PendingGrammar | None = None
+        self.passed_since: int | None = None  # by the turnstile's count; None: it was not refused
 
     @property
     def num_output_tokens(self) -> int:

@@ -1,0 +1,38 @@
+"""Who gets a row next when memory is short: a large request is passed over, but not for ever.
+
+Small ones may go before one that does not fit now, so that memory is used. After MOST_PASSES of
+them nobody is let in any more until it has its row. Pure; one for all models of an engine.
+"""
+
+from __future__ import annotations
+
+from engine.core.sequence import Sequence, Status
+
+MOST_PASSES = 8
+
+
+class Turnstile:
+    def __init__(self) -> None:
+        self._num_admitted = 0
+        self._first: Sequence | None = None  # of those refused: the one that waits longest
+
+    def is_open_to(self, sequence: Sequence) -> bool:
+        first = self._first
+        if first is None or first is sequence or first.status is not Status.WAITING:
+            return True
+        return self._num_passes(first) < MOST_PASSES
+
+    def note_admitted(self, sequence: Sequence) -> None:
+        self._num_admitted += 1
+        sequence.passed_since = None
+
+    def note_refused(self, sequence: Sequence) -> None:
+        """It does not fit now."""
+        if sequence.passed_since is None:
+            sequence.passed_since = self._num_admitted
+        if self._first is None or self._first.status is not Status.WAITING:
+            self._first = sequence
+
+    def _num_passes(self, sequence: Sequence) -> int:
+        since = sequence.passed_since
+        return 0 if since is None else self._num_admitted - since
