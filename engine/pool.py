@@ -145,7 +145,7 @@ class ModelPool:
             if spec is None or not _is_same(spec, handle.spec):
                 self._leaving.append(self._handles.pop(name))
             else:
-                handle.configure(spec)
+                handle.configure(self._as_loaded(spec))
         self._wanted |= {spec.name for spec in specs if spec.is_pinned}
         self._wanted &= self._specs.keys() - self._handles.keys()
         gone = [name for name in self._waiting if name not in self._specs]
@@ -158,10 +158,15 @@ class ModelPool:
             try:
                 self._sizes[name] = _Size(
                     weight_bytes=self._shelf.weight_bytes(spec),
-                    estimate=self._shelf.estimate(spec),
+                    estimate=self._shelf.estimate(self._as_loaded(spec)),
                 )
             except LoadFailed as error:
                 self._note_failure(name, wire.Code.MODEL_LOAD_FAILED, str(error))
+
+    def _as_loaded(self, spec: wire.ModelSpec) -> wire.ModelSpec:
+        """A precision counts at the next load only."""
+        handle = self._handles.get(spec.name)
+        return spec if handle is None else dataclasses.replace(spec, kv_bits=handle.spec.kv_bits)
 
     def memories(self) -> tuple[wire.ModelMemory, ...]:
         """What every model needs and has room for, loaded or not."""
@@ -300,8 +305,9 @@ class ModelPool:
         if spec is None or not _is_same(spec, handle.spec):
             self._leaving.append(handle)
             return []
-        handle.configure(spec)
         self._handles[loading.name] = handle
+        handle.configure(self._as_loaded(spec))
+        self._measure()
         now = self._clock()
         return [
             event

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import Q
 
+from accounts.models import User
 from engine import wire
 from hosting.models.pace import PRESETS, Pace, PaceNumbers
 
@@ -29,7 +29,7 @@ class HostedModelQuerySet(models.QuerySet["HostedModel"]):
         """What requests may name and engines may load."""
         return self.filter(is_enabled=True, state=HostedModel.State.READY)
 
-    def open_to(self, user: AbstractBaseUser) -> HostedModelQuerySet:
+    def open_to(self, user: User) -> HostedModelQuerySet:
         """Those that everybody may use, and those of this person's groups."""
         of_their_groups = self.model.objects.filter(allowed_groups__user=user)
         return self.filter(Q(allowed_groups=None) | Q(pk__in=of_their_groups.values("pk")))

@@ -80,6 +80,12 @@ class Engine:
         return [after - before for before, after in itertools.pairwise(done)]
 
     @property
+    def token_bytes(self) -> int:
+        (memory,) = self.worker._pool.memories()
+        assert memory.needs is not None
+        return memory.needs.token_bytes
+
+    @property
     def weight_bytes(self) -> int:
         return self.worker._pool.weight_bytes
 
@@ -192,14 +198,17 @@ def test_a_quantised_row_goes_on_from_a_kept_prefix_with_the_same_tokens(quantis
 
 def test_a_precision_counts_from_the_next_load_on(quantised: Engine) -> None:
     (handle,) = quantised.worker._pool.handles
+    before = quantised.token_bytes
     quantised.configure()
     quantised.worker.turn()
     assert not handle.status.is_batchable
+    assert quantised.token_bytes == before
     quantised.worker._pool.unload(MODEL)
     quantised.ask("reloaded")
     quantised.finish("reloaded")
     (handle,) = quantised.worker._pool.handles
     assert handle.status.is_batchable
+    assert quantised.token_bytes > 2 * before
 
 
 def test_a_model_that_cannot_be_quantised_says_so(tmp_path: Path) -> None:

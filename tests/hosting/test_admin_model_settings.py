@@ -245,6 +245,7 @@ def test_a_change_is_recorded_with_before_and_after(admin_page: Client, small: H
         ("load", {"in_memory": "no"}, {"asked": "load"}),
         ("unload", {"in_memory": "no"}, {"asked": "unload"}),
         ("reload", {"in_memory": "no"}, {"asked": "reload"}),
+        ("unpin", {}, {"asked": "unpin"}),
         ("pin", {"is_pinned": False}, {"is_pinned": True}),
         ("set_default", {"is_default": False}, {"is_default": True}),
         ("clear_memory", {}, {"asked": "clear_memory"}),
