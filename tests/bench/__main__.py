@@ -33,6 +33,7 @@ BENCHMARKS = (
     "spike",
     "fairness",
     "grammar",
+    "hostile",
     "steptime",
     "decode",
     "cached",

@@ -70,6 +70,16 @@ def read_frames(recording: Recording) -> tuple[int, list[tuple[float, dict[str, 
     return status, [(recording.started_at, {"error": f"status {status}: {body[:300]}"})]
 
 
+def read_refusal(recording: Recording) -> tuple[int, dict[str, Any]]:
+    """The status and the error's own object; empty where there is none."""
+    status, pieces = _http_body(recording)
+    try:
+        body = json.loads(b"".join(piece for _, piece in pieces))
+    except ValueError:
+        return status, {}
+    return status, body.get("error") or {}
+
+
 def _http_body(recording: Recording) -> tuple[int, list[tuple[float, bytes]]]:
     """The status (0: none came) and the body's pieces with their times, transfer coding removed."""
     parser = h11.Connection(h11.CLIENT)
