@@ -18,6 +18,7 @@ from accounts.limits import Limits, allowance_of, lock_shared_budgets
 from accounts.models import ApiKey, User
 from hosting.actions.limit_refusals import AccessEnded, LimitMet, TooLarge, forbidden_model
 from hosting.actions.meters import Meter, meters_of
+from hosting.actions.next_end import next_end_seconds
 from hosting.models import HostedModel
 
 _BYTES_PER_TOKEN = 4  # of usual text: for the early no; intake counts exactly
@@ -60,12 +61,12 @@ def admit(asked: Asked) -> Terms:
     meters = meters_of(asked.user, asked.api_key, allowance, now)
     for meter in meters:
         if not meter.counts_tokens and meter.left < 1:
-            raise LimitMet(meter, 1, now)
+            raise _met(asked, meter, 1, now)
     budgets = [meter for meter in meters if meter.counts_tokens]
     context = _lowest(asked.model.context_limit_tokens, limits.max_context_tokens)
     most = _most_tokens(asked.content, max_tokens, context)
     reserved = min([most, *(meter.left for meter in budgets)])
-    _check_room(budgets, _bytes(asked.content), max_tokens, now)
+    _check_room(asked, budgets, max_tokens, now)
     return Terms(
         limits=limits,
         reserved_tokens=reserved,
@@ -102,17 +103,21 @@ def _lock(asked: Asked) -> None:
             raise AccessEnded
 
 
+def _met(asked: Asked, meter: Meter, wanted: int, now: datetime.datetime) -> LimitMet:
+    return LimitMet(meter, wanted, now, next_end_seconds=next_end_seconds(asked.user, now))
+
+
 def _check_room(
-    budgets: list[Meter], num_bytes: int, max_tokens: int | None, now: datetime.datetime
+    asked: Asked, budgets: list[Meter], max_tokens: int | None, now: datetime.datetime
 ) -> None:
-    prompt = math.ceil(num_bytes / _BYTES_PER_TOKEN)
+    prompt = math.ceil(_bytes(asked.content) / _BYTES_PER_TOKEN)
     answer = min(max_tokens or _SHORT_ANSWER_TOKENS, _SHORT_ANSWER_TOKENS)
     for meter in budgets:
         wanted = min(prompt + answer, max(prompt + 1, meter.limit))
         if wanted > meter.limit and not meter.is_budget:
             raise TooLarge(meter, wanted)
         if meter.left < wanted:
-            raise LimitMet(meter, wanted, now)
+            raise _met(asked, meter, wanted, now)
 
 
 def _most_tokens(content: Any, max_tokens: int | None, context: int | None) -> int:

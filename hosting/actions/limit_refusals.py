@@ -32,10 +32,12 @@ class LimitRefusal(Refusal):
 class LimitMet(LimitRefusal):
     """There is less left than was wanted."""
 
-    def __init__(self, meter: Meter, wanted: int, now: datetime.datetime) -> None:
+    def __init__(
+        self, meter: Meter, wanted: int, now: datetime.datetime, *, next_end_seconds: float
+    ) -> None:
         self.kind = "tokens" if meter.counts_tokens else "requests"
         self.is_final = meter.is_spent(wanted)
-        wait_seconds = meter.wait_seconds(wanted, now)
+        wait_seconds = meter.wait_seconds(wanted, now, next_end_seconds=next_end_seconds)
         self.retry_seconds = wait_seconds
         code = "insufficient_quota" if self.is_final else "rate_limit_exceeded"
         super().__init__(code, f"{_sentence(meter)} {self._when(meter, wait_seconds)}", status=429)

@@ -22,7 +22,6 @@ from hosting.models import Generation
 from hosting.models.generation import GenerationQuerySet
 
 MINUTE = datetime.timedelta(minutes=1)
-_NEXT_END_SECONDS = 5.0  # a guess: nobody knows when a running answer ends
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +53,13 @@ class Meter:
         """There will not be `wanted` before the day or month is over."""
         return self.is_budget and wanted > self.limit - self.used
 
-    def wait_seconds(self, wanted: int, now: datetime.datetime) -> float:
-        """Until `wanted` may be had, as far as that can be known."""
+    def wait_seconds(
+        self, wanted: int, now: datetime.datetime, *, next_end_seconds: float
+    ) -> float:
+        """Until `wanted` may be had, as far as that can be known.
+
+        `next_end_seconds`: when the first open generation may end.
+        """
         if self.is_spent(wanted):
             return (self.resets_at - now).total_seconds()
         missing = wanted - self.left
@@ -63,7 +67,7 @@ class Meter:
             missing -= amount
             if missing <= 0:
                 return max(0.0, (leaves_at - now).total_seconds())
-        return _NEXT_END_SECONDS
+        return next_end_seconds
 
 
 def meters_of(

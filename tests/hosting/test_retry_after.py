@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Any
 
 import pytest
 from django.test import AsyncClient
+from django.utils import timezone
 
 from accounts.models import Quota, User
 from engine import wire
 from hosting.engine_client import get_client
+from hosting.models import Generation
 from tests.hosting.conftest import KeyedClient
 from tests.hosting.full_disk import full_disk
-from tests.hosting.hostile_requests import GOOD, MESSAGES
+from tests.hosting.hostile_requests import CHAT, GOOD, MESSAGES
 from tests.hosting.scripted_engine import ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("model")
@@ -121,3 +124,21 @@ async def test_a_met_limit_is_told_everywhere(
         answer = await ask(api, route)
         assert answer.status_code == 429
         check_told(answer)
+
+
+@pytest.mark.parametrize(
+    ("took", "age", "seconds"), [(30, 10, 20), (30, 29, 15), (0, 0, 1), (9000, 1, 60)]
+)
+async def test_who_has_too_many_hears_when_one_will_have_ended(
+    api: KeyedClient, engine: ScriptedEngine, person: User, took: int, age: int, seconds: int
+) -> None:
+    now, second = timezone.now(), datetime.timedelta(seconds=1)
+    await Quota.objects.acreate(user=person, max_concurrent=1)
+    fields: dict[str, Any] = {"user": person, "kind": Generation.Kind.API, "model_name": "demo"}
+    await Generation.objects.acreate(
+        **fields, state="done", created_at=now - took * second, finished_at=now
+    )
+    await Generation.objects.acreate(**fields, created_at=now - age * second)
+    answer = await ask(api, CHAT)
+    assert answer.status_code == 429
+    assert abs(int(answer["Retry-After"]) - seconds) <= 2
