@@ -95,6 +95,15 @@ def reset(person: User, *, by: User | None, address: str = "") -> int:
     return len(kinds)
 
 
+def sign_out_elsewhere(request: HttpRequest) -> None:
+    """End every session of the person but this one."""
+    person = request.user
+    assert isinstance(person, User)
+    audit.record_of(request, "person.sign-out-elsewhere", target=person)
+    _end_sessions(person)
+    update_session_auth_hash(request, person)
+
+
 def _end_sessions(person: User) -> None:
     person.session_epoch += 1
     person.save(update_fields=["session_epoch"])

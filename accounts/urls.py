@@ -59,6 +59,7 @@ urlpatterns = [
         security.NewCodesView.as_view(),
         name="mfa_generate_recovery_codes",
     ),
+    path("accounts/sign-out/elsewhere/", security.sign_out_elsewhere, name="sign-out-elsewhere"),
     path("accounts/sign-out/", sign_in.SignOutView.as_view(), name="sign-out"),
     path("accounts/password/", sign_in.PasswordView.as_view(), name="password"),
     path("accounts/keys/", api_keys.list_keys, name="api-keys"),

@@ -1,4 +1,4 @@
-"""Lets websockets in from pages of this origin only. Another port of the machine is another site."""
+"""Lets websockets in from pages of this origin only: another port of the machine is another one."""
 
 from __future__ import annotations
 

@@ -69,6 +69,7 @@ SECURE_HSTS_SECONDS = 365 * 24 * 3600 if IS_HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = IS_HTTPS
 SECURE_REFERRER_POLICY = "same-origin"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_ENGINE = "accounts.session_store"
 # Two installations on one machine differ by port only, and cookies do not know ports
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"hearth_session_{PORT}", f"hearth_csrf_{PORT}"
 X_FRAME_OPTIONS = "DENY"

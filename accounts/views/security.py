@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from accounts import oidc
+from accounts import oidc, second_factors
 from accounts.factor_forms import NewAppForm, NewPasskeyForm
 from accounts.second_factors import must_add_one, note_change, overview_of, unused_codes
 
@@ -40,6 +40,14 @@ def security(request: HttpRequest) -> HttpResponse:
         "provider": settings.OIDC_NAME if oidc.is_configured() else "",
     }
     return render(request, "accounts/security.html", context)
+
+
+@login_required
+@require_POST
+def sign_out_elsewhere(request: HttpRequest) -> HttpResponse:
+    second_factors.sign_out_elsewhere(request)
+    messages.success(request, _("You are signed out everywhere else."))
+    return redirect("security")
 
 
 @method_decorator(never_cache, name="dispatch")
