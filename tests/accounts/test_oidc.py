@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from html import unescape
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -19,49 +16,22 @@ from accounts.models import AuditRecord, Invitation, User
 from hosting.sign_in_settings import oidc_providers
 from tests.accounts import factors
 from tests.accounts.conftest import signed_in
+from tests.accounts.oidc_flow import (
+    CALLBACK,
+    GRACE,
+    START,
+    leave,
+    process,
+    provider,
+    sign_in,
+    use,
+)
 from tests.accounts.oidc_provider import Provider, running_provider
 
-START = "/accounts/oidc/"
-CALLBACK = "/accounts/oidc/callback/"
+__all__ = ["process", "provider"]
+
 KEYS = "/accounts/keys/"
-GRACE = {"email": "grace@example.org", "email_verified": True, "name": "Grace Hopper"}
 ADA = {"email": "ada@example.org", "email_verified": True}
-
-
-@pytest.fixture(scope="module")
-def process() -> Iterator[Provider]:
-    with running_provider() as started:
-        yield started
-
-
-@pytest.fixture
-def provider(process: Provider, settings: Any, db: None) -> Provider:
-    """Configured, well-behaved; unknown people are made."""
-    process.misbehaves()
-    use(process, settings)
-    settings.OIDC_MAY_CREATE = True
-    return process
-
-
-def use(provider: Provider, settings: Any) -> None:
-    client = provider.register(f"http://testserver{CALLBACK}")
-    settings.SOCIALACCOUNT_PROVIDERS = oidc_providers(
-        provider.issuer, client["client_id"], client["secret"], []
-    )
-
-
-def leave(browser: Client, **form: str) -> str:
-    """Where the button of the sign-in page leads to."""
-    page = browser.post(START, form).content.decode()
-    found = re.search(r'href="(http://localhost[^"]+)"', page)
-    assert found, page
-    return unescape(found[1])
-
-
-def sign_in(provider: Provider, subject: str, browser: Client | None = None, **form: str) -> Any:
-    browser = browser or Client()
-    back = provider.consent(leave(browser, **form), subject)
-    return browser.get(back)
 
 
 def is_in(browser: Client) -> bool:
@@ -340,70 +310,3 @@ def test_the_only_way_in_stays(provider: Provider) -> None:
     sign_in(provider, "grace", browser)
     browser.post("/accounts/oidc/disconnect/")
     assert SocialAccount.objects.exists()
-
-
-# -- groups ----------------------------------------------------------------------------------------
-
-
-def groups_of(email: str = "grace@example.org") -> list[str]:
-    return sorted(User.objects.get(email=email).groups.values_list("name", flat=True))
-
-
-def test_groups_come_and_go_with_each_sign_in(provider: Provider, settings: Any) -> None:
-    settings.OIDC_GROUPS = {"ops": "Operations", "sci": "Research"}
-    provider.knows("grace", **GRACE, groups=["sci", "unmapped"])
-    sign_in(provider, "grace")
-    assert groups_of() == ["Research"]
-    User.objects.get().groups.add(Group.objects.create(name="by hand"))
-    provider.knows("grace", **GRACE, groups="ops")
-    sign_in(provider, "grace")
-    assert groups_of() == ["Operations", "by hand"]
-    provider.knows("grace", **GRACE)
-    sign_in(provider, "grace")
-    assert groups_of() == ["by hand"]
-    told = AuditRecord.objects.filter(action="person.groups").order_by("number")
-    assert [one.after for one in told] == [
-        '{"groups": ["Research"]}',
-        '{"groups": ["Operations"]}',
-        '{"groups": []}',
-    ]
-
-
-def test_another_claim_can_hold_the_groups(provider: Provider, settings: Any) -> None:
-    settings.OIDC_GROUPS_CLAIM = "https://example.org/roles"
-    settings.OIDC_GROUPS = {"sci": "Research"}
-    provider.knows("grace", **GRACE | {"https://example.org/roles": ["sci", 7, None]})
-    sign_in(provider, "grace")
-    assert groups_of() == ["Research"]
-
-
-def test_an_admin_group_makes_and_unmakes_administrators(
-    provider: Provider, administrator: User, settings: Any
-) -> None:
-    settings.OIDC_ADMIN_GROUP = "root"
-    provider.knows("grace", **GRACE, groups=["root"])
-    browser = Client()
-    sign_in(provider, "grace", browser)
-    assert browser.get("/admin/").status_code == 200
-    provider.knows("grace", **GRACE, groups=[])
-    sign_in(provider, "grace")
-    grace = User.objects.get(email="grace@example.org")
-    assert not grace.is_superuser and not grace.is_staff
-    assert browser.get("/admin/").status_code != 200
-
-
-def test_the_last_administrator_stays_one(provider: Provider, settings: Any) -> None:
-    settings.OIDC_ADMIN_GROUP = "root"
-    provider.knows("grace", **GRACE, groups=["root"])
-    sign_in(provider, "grace")
-    provider.knows("grace", **GRACE)
-    sign_in(provider, "grace")
-    assert User.objects.get().is_superuser
-
-
-def test_without_an_admin_group_the_provider_makes_no_administrators(
-    provider: Provider, administrator: User
-) -> None:
-    provider.knows("grace", **GRACE, groups=["", "root", "admin"])
-    sign_in(provider, "grace")
-    assert not User.objects.get(email="grace@example.org").is_superuser
