@@ -156,7 +156,8 @@ class Records:
             and tail.owners <= node.owners
             and node.tokens.startswith(tail.tokens)
         ]
-        self.remove([one for tail in outgrown for one in tail.records()])
+        for tail in outgrown:
+            self.remove(tail.records())
 
     # --- inside
 

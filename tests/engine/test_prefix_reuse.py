@@ -17,7 +17,7 @@ from engine.cache.prefix import PrefixCache
 from engine.core.delivery import Delivery
 from engine.core.pacing import TimeLedger
 from engine.estimates import Estimates
-from engine.handle import ModelHandle
+from engine.handle import Events, ModelHandle
 from engine.metrics import Vitals
 from engine.model import snapshots
 from engine.model.memory import DeviceMemory
@@ -120,6 +120,11 @@ class Engine:
             assert self.io.close(wait_seconds=30)
 
 
+def tokens_of(events: Events) -> list[int]:
+    deltas = (event for _, event in events if isinstance(event, wire.Delta))
+    return [token_id for delta in deltas for token_id in delta.token_ids]
+
+
 def prompt_of(length: int, *, salt: int = 0) -> list[int]:
     return [10 + (at * 7919 + salt * 104729 + at * at) % 3900 for at in range(length)]
 
@@ -205,6 +210,22 @@ def test_what_was_computed_survives_a_cancel_in_the_middle_of_the_prompt() -> No
     engine.run()
     _, usage = engine.answer(prompt)
     assert usage.cached_tokens >= 1000
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_row_that_was_taken_away_comes_back_by_its_prefix(name: str, fresh_answers: Asks) -> None:
+    engine = Engine(name)
+    prompt = prompt_of(700)
+    request_id = engine.start(prompt)
+    begun = []
+    while len(begun) < 3:
+        begun += tokens_of(engine.handle.turn())
+    live = engine.handle.get_live(request_id)
+    assert live is not None
+    engine.handle.preempt(live)
+    rest, _ = engine.run()[request_id]
+    assert begun + rest == fresh_answers(name, prompt)
+    assert engine.cache.statistics.models[name].hit_memory_tokens >= len(prompt) - 1
 
 
 def test_another_tenant_computes_for_itself() -> None:

@@ -47,12 +47,13 @@ class Engine:
         self.pool = ModelPool(
             self.shelf, MemoryGuard(ceiling_bytes=ceiling_bytes), clock=self.clock
         )
+        self.prefixes = make_cache()
         self.worker = Worker(
             transport=self.transport,
             pool=self.pool,
             vitals=self.vitals,
             memory=memory,
-            prefixes=make_cache(),
+            prefixes=self.prefixes,
             clock=self.clock,
         )
         self.memory = memory

@@ -61,6 +61,7 @@ def test_an_edit_in_the_middle_walks_a_hybrid_back_to_its_boundary() -> None:
     plan = cache.plan(edited)
     assert plan.num_tokens == 512
     assert plan.nearest_tokens == 600
+    assert plan.miss == Miss.WALKED_BACK
     restored_tokens(cache, edited, plan)
 
 
@@ -68,6 +69,14 @@ def test_a_hybrid_without_a_boundary_starts_cold() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, needs=HYBRID))
     plan = cache.plan(query([*PROMPT[:600], 7, 8], needs=HYBRID))
+    assert plan.is_cold
+    assert plan.miss == Miss.WALKED_BACK
+
+
+def test_what_is_ones_own_but_not_for_every_layer_is_not_called_somebody_elses() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT[:700], needs=HYBRID))
+    plan = cache.plan(query([*PROMPT[:690], 7, 8], needs=HYBRID))
     assert plan.is_cold
     assert plan.miss == Miss.WALKED_BACK
 
