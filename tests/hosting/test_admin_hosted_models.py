@@ -240,6 +240,9 @@ def test_stopping_from_the_list_asks_first_and_stops_the_open_ones(
     stopped = Generation.objects.filter(is_cancel_requested=True)
     assert [one.state for one in stopped] == ["running"]
     assert LogEntry.objects.count() == 1
+    record = AuditRecord.objects.get()
+    assert (record.action, record.actor) == ("generation.stop", "root@example.org")
+    assert record.target == str(stopped[0].pk)
 
 
 def test_deleting_a_person_names_none_of_their_conversations(
