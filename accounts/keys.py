@@ -17,6 +17,7 @@ import secrets
 import string
 import zlib
 from collections.abc import Sequence
+from functools import partial
 
 from django.conf import settings
 from django.db import transaction
@@ -26,6 +27,7 @@ from django.utils.crypto import salted_hmac
 
 from accounts import audit
 from accounts.access import end_use_of_key
+from accounts.kept import Kept
 from accounts.models import ApiKey, Quota, User
 
 MARK = "sk-hearth-"
@@ -35,6 +37,9 @@ KEY_LENGTH = PREFIX_LENGTH + SECRET_LENGTH + CHECKSUM_LENGTH
 NOTE_USE_EVERY = datetime.timedelta(minutes=1)
 _ALPHABET = string.digits + string.ascii_letters
 _NO_HASH = "0" * 64  # what the secret of an unknown key is compared with
+
+
+_opened: Kept[ApiKey] = Kept()  # by the hash of their secret
 
 
 class NotRotatable(Exception):
@@ -118,11 +123,19 @@ def _same_life(key: ApiKey) -> datetime.datetime | None:
 
 
 def check_api_key(secret: str) -> ApiKey:
-    """The key that `secret` opens, its person with it, in one query.
+    """The key that `secret` opens, its person with it, as it was within the last second.
 
     Raises InvalidKey, ExpiredKey or RevokedKey; the latter two only to who holds the whole key.
     """
     _check_form(secret)
+    key = _opened.get(_hash(secret, settings.SECRET_KEY), partial(_open, secret))
+    if key.is_expired:
+        raise ExpiredKey
+    return key
+
+
+def _open(secret: str) -> ApiKey:
+    """In one query."""
     prefix = secret[:PREFIX_LENGTH]
     key = ApiKey.objects.select_related("user").filter(prefix=prefix).order_by().first()
     secret_key = _matching_secret_key(secret, key.key_hash if key else _NO_HASH)
@@ -150,6 +163,7 @@ def revoke_api_key(key: ApiKey, *, by: User | None = None, address: str = "") ->
         if still_valid.update(revoked_at=timezone.now()):
             audit.record("key.revoke", actor=by, address=address, target=key)
         end_use_of_key(key)
+    _opened.forget()
     key.refresh_from_db(fields=["revoked_at"])
 
 
@@ -161,6 +175,7 @@ def note_use(key: ApiKey, *, address: str | None, client: str) -> None:
     ApiKey.objects.filter(pk=key.pk, last_used_at=key.last_used_at).update(
         last_used_at=now, last_used_address=address, last_used_client=client[:100]
     )
+    key.last_used_at = now
 
 
 def _generate() -> str:

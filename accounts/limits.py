@@ -19,6 +19,7 @@ from typing import Any
 
 from django.conf import settings
 
+from accounts.kept import Kept
 from accounts.models import ApiKey, Quota, User
 
 NUMBERS = (
@@ -95,6 +96,9 @@ class Allowance:
     shared: tuple[SharedBudget, ...] = ()
 
 
+_allowances: Kept[Allowance] = Kept()  # by person and key
+
+
 def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
     """The limits in force now, in one query."""
     rows = list(Quota.objects.of(user, api_key).select_related("group"))
@@ -108,6 +112,12 @@ def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
     key = _combined([_as_set(of_key[0])], {}) if of_key else None
     shared = tuple(_shared_budget(row) for row in groups if _shares(row))
     return Allowance(person=person, key=key, effective=effective, shared=shared)
+
+
+def allowance_for_request(user: User, api_key: ApiKey | None) -> Allowance:
+    """As it was within the last second, mostly without a query."""
+    name = (user.pk, api_key.pk if api_key else None)
+    return _allowances.get(name, lambda: allowance_of(user, api_key))
 
 
 def shared_budget_of(group_id: int) -> SharedBudget | None:

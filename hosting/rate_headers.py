@@ -10,14 +10,16 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, sync_to_async
+from asgiref.sync import iscoroutinefunction
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponseBase
 from django.utils import timezone
 from django.utils.decorators import sync_and_async_middleware
+from rest_framework.request import Request
 
-from accounts.limits import allowance_of
+from accounts.limits import allowance_for_request
 from accounts.models import ApiKey
+from hosting.actions.database_threads import in_database_thread
 from hosting.actions.meters import Meter, meters_of
 
 _REQUESTS = ("requests_per_minute",)
@@ -29,16 +31,22 @@ def rate_headers(get_response: Any) -> Any:
     async def answer_async(request: HttpRequest) -> Any:
         response = await get_response(request)
         if isinstance(key := _key_of(request), ApiKey):
-            _add(response, await sync_to_async(_headers)(request.path, key))
+            meters = _told(request) or await in_database_thread(_read_meters)(key)
+            _add(response, _headers(request.path, meters))
         return response
 
     def answer(request: HttpRequest) -> Any:
         response = get_response(request)
         if isinstance(key := _key_of(request), ApiKey):
-            _add(response, _headers(request.path, key))
+            _add(response, _headers(request.path, _told(request) or _read_meters(key)))
         return response
 
     return answer_async if iscoroutinefunction(get_response) else answer
+
+
+def tell_meters(http_request: Request, meters: Sequence[Meter]) -> None:
+    """What admission has read need not be read again."""
+    http_request._request.meters = meters
 
 
 def _add(response: HttpResponseBase, headers: dict[str, str]) -> None:
@@ -51,12 +59,20 @@ def _key_of(request: HttpRequest) -> Any:
     return getattr(request, "auth", None)
 
 
-def _headers(path: str, key: ApiKey) -> dict[str, str]:
-    now = timezone.now()
+def _told(request: HttpRequest) -> Sequence[Meter]:
+    return getattr(request, "meters", ())
+
+
+def _read_meters(key: ApiKey) -> Sequence[Meter]:
     try:
-        meters = meters_of(key.user, key, allowance_of(key.user, key), now)
+        allowance = allowance_for_request(key.user, key)
+        return meters_of(key.user, key, allowance, timezone.now())
     except OperationalError:
-        return {}  # the answer itself says what there is to say about the database
+        return ()  # the answer itself says what there is to say about the database
+
+
+def _headers(path: str, meters: Sequence[Meter]) -> dict[str, str]:
+    now = timezone.now()
     form = _anthropic if path.startswith("/v1/messages") else _openai
     found: dict[str, str] = {}
     for what, names in (("requests", _REQUESTS), ("tokens", _TOKENS)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import zoneinfo
 from typing import Any
 
@@ -10,7 +9,7 @@ from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models import Q, Sum
+from django.db.models import Q
 
 from accounts.models.api_keys import ApiKey
 from accounts.models.people import User
@@ -142,20 +141,12 @@ class Quota(models.Model):
         return "everybody"
 
 
-class SpendingQuerySet(models.QuerySet["Spending"]):
-    def tokens(self, subject: str, first: datetime.date, last: datetime.date) -> int:
-        days = self.filter(subject=subject, day__range=(first, last))
-        return days.aggregate(total=Sum("tokens"))["total"] or 0
-
-
 class Spending(models.Model):
     """What a person ("user:7"), key ("key:12") or group ("group:3") spent on one of their days."""
 
     subject = models.CharField(max_length=32)
     day = models.DateField()
     tokens = models.BigIntegerField(default=0)
-
-    objects = SpendingQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["subject", "day"], name="spending_once")]

@@ -12,9 +12,11 @@ import datetime
 import math
 from typing import Any
 
+from django.db.models import Exists
 from django.utils import timezone
 
-from accounts.limits import Limits, allowance_of, lock_shared_budgets
+from accounts.kept import Kept
+from accounts.limits import Limits, allowance_for_request, lock_shared_budgets
 from accounts.models import ApiKey, User
 from hosting.actions.limit_refusals import AccessEnded, LimitMet, TooLarge, forbidden_model
 from hosting.actions.meters import Meter, meters_of
@@ -25,6 +27,8 @@ _BYTES_PER_TOKEN = 4  # of usual text: for the early no; intake counts exactly
 _SHORT_ANSWER_TOKENS = 256  # with less room than this an answer is not begun, but waits its turn
 _UNKNOWN_CONTEXT_TOKENS = 32_768
 _IMAGE_TOKENS = 4096
+
+_open: Kept[bool] = Kept()  # whether a model is open to a person
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +44,20 @@ class Asked:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What it gets. None: not limited."""
+    """What it gets. None: not limited. `meters` are as they are with it."""
 
     limits: Limits
     reserved_tokens: int = 0
     max_tokens: int | None = None
     budget_tokens: int | None = None
     paying_group_id: int | None = None
+    meters: tuple[Meter, ...] = ()
 
 
 def admit(asked: Asked) -> Terms:
     """Raises LimitMet, TooLarge, AccessEnded, or Refusal for a model that is not allowed."""
     _lock(asked)
-    allowance = allowance_of(asked.user, asked.api_key)
+    allowance = allowance_for_request(asked.user, asked.api_key)
     limits = allowance.effective
     _check_model(asked.user, limits, asked.model)
     max_tokens = _lowest(asked.max_tokens, limits.max_output_tokens)
@@ -73,17 +78,18 @@ def admit(asked: Asked) -> Terms:
         max_tokens=max_tokens,
         budget_tokens=reserved if budgets else None,
         paying_group_id=next((one.shared.group_id for one in budgets if one.shared), None),
+        meters=tuple(meter.after(reserved, now) for meter in meters),
     )
 
 
 def check_may_use(user: User, api_key: ApiKey | None, model: HostedModel) -> None:
     """Raises Refusal for a model that is not allowed. For what takes nothing from limits."""
-    _check_model(user, allowance_of(user, api_key).effective, model)
+    _check_model(user, allowance_for_request(user, api_key).effective, model)
 
 
 def _check_model(user: User, limits: Limits, model: HostedModel) -> None:
     is_open = HostedModel.objects.open_to(user).filter(pk=model.pk)
-    if not limits.may_use(model.name) or not is_open.exists():
+    if not limits.may_use(model.name) or not _open.get((user.pk, model.pk), is_open.exists):
         raise forbidden_model(model.name)
 
 
@@ -94,13 +100,13 @@ def unlimited(asked: Asked) -> Terms:
 
 def _lock(asked: Asked) -> None:
     """From here to the commit nobody else admits for this person, or takes their access away."""
-    people = User.objects.select_for_update(no_key=True).filter(pk=asked.user.pk, is_active=True)
+    people = User.objects.select_for_update(no_key=True, of=("self",)).order_by()
+    people = people.filter(pk=asked.user.pk, is_active=True)
+    if asked.api_key is not None:
+        usable = ApiKey.objects.usable(timezone.now()).filter(pk=asked.api_key.pk)
+        people = people.filter(Exists(usable))
     if not people.values_list("pk", flat=True):
         raise AccessEnded
-    if asked.api_key is not None:
-        usable = ApiKey.objects.usable(timezone.now())
-        if not usable.filter(pk=asked.api_key.pk).exists():
-            raise AccessEnded
 
 
 def _met(asked: Asked, meter: Meter, wanted: int, now: datetime.datetime) -> LimitMet:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
+from accounts.kept import Kept
 from accounts.models import User
 from hosting.actions.forgetting import forget
 from hosting.actions.generations import cancel_generation, tenant_of
@@ -17,6 +18,8 @@ from hosting.actions.refusals import Refusal, not_found
 from hosting.models import Conversation, Generation, HostedModel, Message
 
 MAX_TITLE_CHARACTERS = 200
+
+_servable: Kept[HostedModel] = Kept()  # by name
 
 
 def get_conversation(user: User, conversation_id: uuid.UUID) -> Conversation:
@@ -94,7 +97,14 @@ def delete_conversations(conversations: Sequence[Conversation]) -> None:
 
 
 def get_servable_model(name: str) -> HostedModel:
-    """The model of that name; without a name the default one. Raises Refusal."""
+    """The model of that name, as it was within the last second; without a name the default one.
+
+    Raises Refusal.
+    """
+    return _servable.get(name, lambda: _find_servable_model(name))
+
+
+def _find_servable_model(name: str) -> HostedModel:
     servable = HostedModel.objects.servable()
     if not name:
         default = servable.first()  # the default one is first

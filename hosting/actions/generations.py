@@ -8,13 +8,15 @@ import secrets
 import time
 import uuid
 import zoneinfo
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.ledger import record_usage
+from accounts.ledger import Charges, record_usage, spend
 from accounts.limits import shared_budget_of
 from accounts.models import ApiKey, UsageRecord, User
 from engine import wire
@@ -108,9 +110,10 @@ def start_generation(order: Order) -> Generation:
 
     Raises Refusal where a limit is met; the service's own work meets none.
     """
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         terms = _terms(order)
         generation = _row(order, terms)
+        generation.meters = terms.meters
         command = order.command(generation, terms)
         generation.request = wire.encode(command)
         generation.save(force_insert=True)
@@ -131,27 +134,49 @@ def settle_generation(request_id: str) -> bool:
 
     Duplicate and simultaneous calls settle once. Raises EngineUnavailable.
     """
-    outcome = fold([event for _, event in get_client().read_events(request_id)])
-    if outcome is None:
-        return False
-    return close_generation(uuid.UUID(request_id), outcome)
+    return settle_generations([request_id]) > 0
+
+
+def settle_generations(request_ids: Sequence[str]) -> int:
+    """The same for several that ended together, in one transaction. How many it settled."""
+    outcomes = {
+        uuid.UUID(request_id): outcome
+        for request_id, events in get_client().read_histories(request_ids).items()
+        if (outcome := fold(events)) is not None
+    }
+    return close_generations(outcomes) if outcomes else 0
 
 
 def close_generation(generation_id: uuid.UUID, outcome: Outcome) -> bool:
-    """One transaction: row, message, ledger. The conditional UPDATE lets one caller in."""
+    return close_generations({generation_id: outcome}) > 0
+
+
+def close_generations(outcomes: Mapping[uuid.UUID, Outcome]) -> int:
+    """One transaction: rows, messages, ledger. The lock lets one caller in. How many it closed."""
     with transaction.atomic():
-        open_row = Generation.objects.open().filter(pk=generation_id)
-        if not open_row.update(**_closing_fields(outcome)):
-            return False
-        generation = Generation.objects.select_related("conversation").get(pk=generation_id)
-        _store_answer(generation, outcome)
-        record = _usage_record(generation, outcome)
-        zone = zoneinfo.ZoneInfo(generation.time_zone)
-        group_id = generation.paying_group_id
-        shared = shared_budget_of(group_id) if group_id else None
-        record_usage(record, day=record.created_at.astimezone(zone).date(), shared=shared)
-        transaction.on_commit(partial(_announce_end, generation))
-    return True
+        rows = Generation.objects.open().filter(pk__in=outcomes).select_related("conversation")
+        rows = rows.select_for_update(of=("self",), no_key=True).defer("request").order_by("pk")
+        generations = list(rows)
+        charges: Charges = Counter()
+        for generation in generations:
+            charges.update(_close(generation, outcomes[generation.pk]))
+        spend(charges)
+    return len(generations)
+
+
+def _close(generation: Generation, outcome: Outcome) -> Charges:
+    fields = _closing_fields(outcome)
+    Generation.objects.filter(pk=generation.pk).update(**fields)
+    for name, value in fields.items():
+        setattr(generation, name, value)
+    _store_answer(generation, outcome)
+    transaction.on_commit(partial(_announce_end, generation))
+    record = _usage_record(generation, outcome)
+    zone = zoneinfo.ZoneInfo(generation.time_zone)
+    group_id = generation.paying_group_id
+    shared = shared_budget_of(group_id) if group_id else None
+    day = record.created_at.astimezone(zone).date()
+    return record_usage(record, day=day, shared=shared) or Counter()
 
 
 def close_cancelled(generation: Generation) -> bool:

@@ -17,6 +17,7 @@ from hosting.api.dialect import Call, Caller
 from hosting.api.parsers import JsonBody
 from hosting.api.repeat_key import repeat_key
 from hosting.api.run import Run
+from hosting.rate_headers import tell_meters
 
 
 class AwaitedView(APIView):
@@ -60,6 +61,7 @@ class AnswerView(AwaitedView):
     async def answer(self, http_request: Request) -> Response | StreamingHttpResponse:
         call = await in_database_thread(self._read)(http_request)
         run = await Run.start(call)
+        tell_meters(http_request, run.meters)
         return run.stream() if call.is_stream else await run.whole()
 
     def _read(self, http_request: Request) -> Call:

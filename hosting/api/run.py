@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from engine import wire
 from hosting.actions.database_threads import in_database_thread
+from hosting.actions.meters import Meter
 from hosting.actions.repeats import RENEW_SECONDS, Served, hold, start_or_repeat
 from hosting.actions.served import abandon_generations, cancel_generations, start_served
 from hosting.api import errors
@@ -45,6 +46,11 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._following = Following([str(one.pk) for one in served.generations])
         self._backlog: list[Numbered] = []
+
+    @property
+    def meters(self) -> tuple[Meter, ...]:
+        """What the caller's limits have left; nothing where none were asked."""
+        return self._generations[-1].meters
 
     @classmethod
     async def start(cls, call: Call) -> Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import uuid
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -99,6 +100,9 @@ class Generation(models.Model):
 
     objects = GenerationQuerySet.as_manager()
 
+    # What its limits have left, as admission found it and this row left it. Not stored.
+    meters: tuple[Any, ...] = ()
+
     class Meta:
         ordering = ["-created_at", "-id"]
         indexes = [
@@ -108,7 +112,13 @@ class Generation(models.Model):
                 name="generations_open",
                 condition=models.Q(state__in=("queued", "running")),
             ),
+            models.Index(
+                fields=["user"],
+                name="generations_open_of_person",
+                condition=models.Q(state__in=("queued", "running")),
+            ),
             models.Index(fields=["user", "-created_at"], name="generations_of_person"),
+            models.Index(fields=["user", "-finished_at"], name="generations_ended_of_person"),
             models.Index(fields=["finished_at"], name="generations_ended"),
         ]
 
@@ -120,9 +130,15 @@ class Generation(models.Model):
         """What it takes from budgets and windows, once it has ended."""
         if self.kind == self.Kind.TITLE:
             return 0
-        free = math.floor(self.cached_tokens * (1 - self.cached_weight))
-        return self.prompt_tokens - free + self.completion_tokens
+        return charge(
+            self.prompt_tokens, self.cached_tokens, self.completion_tokens, self.cached_weight
+        )
 
     @property
     def is_open(self) -> bool:
         return self.state in self.OPEN_STATES
+
+
+def charge(prompt: int, cached: int, completion: int, cached_weight: float) -> int:
+    """The tokens that count, when cached ones do so by their weight only."""
+    return prompt - math.floor(cached * (1 - cached_weight)) + completion

@@ -13,8 +13,9 @@ PASSWORD = "correct horse 9"
 
 
 @pytest.fixture(autouse=True)
-def _quick_hashes(settings: Any) -> None:
-    """Argon2 is slow on purpose; what these tests assert does not depend on it."""
+def _quick(settings: Any) -> None:
+    """Argon2 is slow on purpose, and what is read is kept; no test here depends on either."""
+    settings.SETTINGS_KEPT_SECONDS = 0
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 

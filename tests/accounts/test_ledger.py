@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import threading
 import uuid
+from collections import Counter
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
 from accounts.keys import create_api_key
-from accounts.ledger import record_usage
+from accounts.ledger import record_usage, spend
 from accounts.models import HourlyUsage, Spending, UsageRecord, User
 from accounts.rollups import roll_up_hours
 
@@ -32,7 +33,9 @@ def make_record(**fields: Any) -> UsageRecord:
 
 
 def write(record: UsageRecord) -> bool:
-    return record_usage(record, day=NOON.date())
+    charges = record_usage(record, day=NOON.date())
+    spend(charges or Counter())
+    return charges is not None
 
 
 def test_a_line_takes_its_charge_from_person_and_key_once(person: User) -> None:

@@ -36,7 +36,8 @@ class KeyedClient(AsyncClient):
 
 @pytest.fixture(autouse=True)
 def _redis_of_this_test(redis_url: str, settings: Any) -> None:
-    """Everything that talks to Redis talks to the test's."""
+    """Everything that talks to Redis talks to the test's, and changes are seen at once."""
+    settings.SETTINGS_KEPT_SECONDS = 0
     settings.REDIS_URL = redis_url
     layers = copy.deepcopy(django_settings.CHANNEL_LAYERS)
     layers["default"]["CONFIG"]["hosts"] = [{"address": redis_url, "socket_timeout": None}]

@@ -12,9 +12,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseError
-from django.db import close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections
 
-from hosting.actions.generations import settle_generation
+from hosting.actions.generations import settle_generations
 from hosting.actions.history import FINEST_SECONDS, record_readings
 from hosting.actions.reconcile import reconcile
 from hosting.engine_client import EngineUnavailable, TerminalFeed
@@ -57,11 +57,7 @@ class LedgerConsumer:
                 self._is_stopped.wait(self._pause_seconds)
 
     def turn(self) -> None:
-        settled = [
-            entry_id
-            for entry_id, request_id in self._feed.read(block_ms=1000)
-            if self._settle(request_id)
-        ]
+        settled = self._settled(self._feed.read(block_ms=1000))
         if settled:
             self._feed.ack(settled)
         if time.monotonic() >= self._reconcile_at:
@@ -76,14 +72,19 @@ class LedgerConsumer:
             record_readings(now)
             self._recorded_slot = slot
 
-    def _settle(self, request_id: str) -> bool:
-        """True when the entry is dealt with."""
+    def _settled(self, entries: list[tuple[str, str]]) -> list[str]:
+        """The entries that are dealt with: all together, or else each by itself."""
+        if self._settle([request_id for _, request_id in entries]):
+            return [entry_id for entry_id, _ in entries]
+        return [entry_id for entry_id, request_id in entries if self._settle([request_id])]
+
+    def _settle(self, request_ids: list[str]) -> bool:
         try:
-            settle_generation(request_id)
-        except (EngineUnavailable, DatabaseError):
+            settle_generations(request_ids)
+        except (EngineUnavailable, InterfaceError, OperationalError):
             raise
         except Exception:
             # One request that cannot be stored must not hold up all others; it comes again
-            logger.exception("not settled", extra={"request_id": request_id})
+            logger.exception("not settled", extra={"request_id": " ".join(request_ids)})
             return False
         return True
