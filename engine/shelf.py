@@ -32,6 +32,7 @@ from engine.model.text import TextFactory
 from engine.model.vectors import open_runner
 from engine.peaks import MeasuredRunner, ModelPeaks
 from engine.reuse import PrefixReuse
+from engine.sizing.encoder import encoder_estimate
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import UnreadableConfig
 from engine.vector_handle import Computer, VectorHandle
@@ -71,21 +72,28 @@ class DeviceShelf:
         self._casts_to_float32 = casts_to_float32
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
-        return stored_weight_bytes(Path(spec.path))
+        return stored_weight_bytes(Path(spec.path), casts_to_float32=self._casts_to_float32)
 
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None:
-        return self._peaks(spec).estimate if spec.kind is wire.ModelKind.GENERATE else None
+        if not _is_encoder(spec):
+            return self._peaks(spec).estimate
+        try:
+            return encoder_estimate(Path(spec.path), self._numbers(spec))
+        except UnreadableConfig as error:
+            raise LoadFailed(str(error)) from error
 
     def _peaks(self, spec: wire.ModelSpec) -> ModelPeaks:
-        numbers = Numbers(
+        try:
+            return self._estimates.get(Path(spec.path), self._numbers(spec))
+        except UnreadableConfig as error:
+            raise LoadFailed(str(error)) from error
+
+    def _numbers(self, spec: wire.ModelSpec) -> Numbers:
+        return Numbers(
             compute_bytes=4 if self._casts_to_float32 else 2,
             may_fuse=not self._memory.is_cpu,
             kv_bits=spec.kv_bits,
         )
-        try:
-            return self._estimates.get(Path(spec.path), numbers)
-        except UnreadableConfig as error:
-            raise LoadFailed(str(error)) from error
 
     def active_bytes(self) -> int:
         return self._memory.read().active_bytes
@@ -135,6 +143,7 @@ class DeviceShelf:
         return VectorHandle(
             spec,
             runner=runner,
+            estimate=self._peaks(spec).estimate,
             ledger=self._ledger,
             vitals=self._vitals,
             weight_bytes=loaded.weight_bytes,

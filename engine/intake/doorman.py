@@ -126,7 +126,10 @@ class Doorman:
         spec = self._spec(command.model)
         is_embed = isinstance(command, wire.Embed)
         _check_kind(spec, wire.ModelKind.EMBED if is_embed else wire.ModelKind.RERANK)
-        self._admit(entry, self._door.check_vectors(command, spec), spec)
+        work = self._memory_check.check_vectors(
+            self._door.check_vectors(command, spec), param="input" if is_embed else "documents"
+        )
+        self._admit(entry, work, spec)
 
     def _count(self, entry: Entry, generate: wire.Generate) -> None:
         num_tokens = self._door.count(generate, self._spec(generate.model))

@@ -104,8 +104,8 @@ class Encoder:
         if self._is_normalizing:
             first, second = self._revealed(first), self._revealed(second)
         broken = _breaker(self._present([first, second]), marker)
-        parts = [self._plain(broken(text).split(marker)) for text in (first, second)]
-        token_ids = tuple(self._tokenizer.post_process(*parts).ids)
+        one, other = (self._plain(broken(text).split(marker)) for text in (first, second))
+        token_ids = tuple(self._tokenizer.post_process(one, other).ids)
         if len(token_ids) > max_tokens:
             raise TooManyTokens(len(token_ids))
         return token_ids

@@ -47,6 +47,24 @@ class MemoryCheck:
             unloadable=best.pinned_in_the_way(work),
         )
 
+    def check_vectors(self, work: wire.VectorWork, *, param: str) -> wire.VectorWork:
+        """The work, if its longest text fits alone; `param` holds the texts. Raises Refusal."""
+        self._refresh()
+        places = self._memories.get(work.model, [])
+        lengths = [len(one) for one in work.inputs]
+        longest = max(lengths)
+        if not places or any(one.room_tokens(longest) == longest for one in places):
+            return work
+        best = max(places, key=lambda one: one.room_tokens(longest))
+        raise refusal.does_not_fit(
+            f"{param}[{lengths.index(longest)}]",
+            needed_bytes=best.bytes_with(longest),
+            limit_bytes=best.limit_bytes,
+            shorter_by_tokens=longest - best.room_tokens(longest),
+            fitting_output_tokens=0,
+            unloadable=best.pinned_that_holds(best.bytes_with(longest) - best.limit_bytes),
+        )
+
     def _refresh(self) -> None:
         if self._clock() - self._read_at < _FRESH_SECONDS:
             return
@@ -67,17 +85,25 @@ class _Place:
     others: tuple[wire.ModelMemory, ...]
 
     def most_tokens(self, work: wire.Work) -> int:
-        total = len(work.prompt_token_ids) + work.max_tokens
-        return self.needs.most_tokens(self.memory.room_bytes, at_most=total)
+        return self.room_tokens(len(work.prompt_token_ids) + work.max_tokens)
+
+    def room_tokens(self, at_most: int) -> int:
+        """The longest row that there is ever room for."""
+        return self.needs.most_tokens(self.memory.room_bytes, at_most=at_most)
 
     def needed_bytes(self, work: wire.Work) -> int:
         output_tokens = min(work.max_tokens, _LEAST_OUTPUT_TOKENS)
-        row_bytes = self.needs.bytes_for(len(work.prompt_token_ids) + output_tokens)
-        return self.limit_bytes - self.memory.room_bytes + row_bytes
+        return self.bytes_with(len(work.prompt_token_ids) + output_tokens)
+
+    def bytes_with(self, num_tokens: int) -> int:
+        """What would be in use with such a row."""
+        return self.limit_bytes - self.memory.room_bytes + self.needs.bytes_for(num_tokens)
 
     def pinned_in_the_way(self, work: wire.Work) -> str | None:
-        """The smallest pinned model without which the request would fit."""
-        missing_bytes = self.needed_bytes(work) - self.limit_bytes
+        return self.pinned_that_holds(self.needed_bytes(work) - self.limit_bytes)
+
+    def pinned_that_holds(self, missing_bytes: int) -> str | None:
+        """The smallest pinned model that has so much."""
         pinned = [one for one in self.others if one.is_pinned and one.weight_bytes >= missing_bytes]
         return min(pinned, key=lambda one: one.weight_bytes).name if pinned else None
 

@@ -82,3 +82,35 @@ def test_the_heartbeats_are_read_once_a_second_at_most() -> None:
     for now[0] in (0.0, 0.4, 0.9, 1.1, 1.5):
         check.check(work_of(10), param="messages")
     assert reads == [0.0, 1.1]
+
+
+def vector_work(*lengths: int) -> wire.VectorWork:
+    return wire.VectorWork(
+        request_id="v",
+        model="demo",
+        tenant="user:1",
+        priority=wire.Priority.API,
+        submitted_at=0.0,
+        accepted_at=0.0,
+        inputs=tuple((1,) * length for length in lengths),
+    )
+
+
+def test_texts_for_vectors_need_room_one_by_one() -> None:
+    work = vector_work(1500, 10, 1500)
+    assert MemoryCheck(lambda: [beat(190)]).check_vectors(work, param="input") == work
+    assert MemoryCheck(list).check_vectors(vector_work(10**6), param="input")
+
+
+def test_a_text_that_never_fits_is_named() -> None:
+    pinned = wire.ModelMemory(
+        name="large", weight_bytes=500 * MIB, room_bytes=0, needs=NEEDS, is_pinned=True
+    )
+    check = MemoryCheck(lambda: [beat(190, pinned), beat(100)])
+    with pytest.raises(Refusal) as caught:
+        check.check_vectors(vector_work(10, 2000), param="documents")
+    refused = caught.value.refused
+    assert (refused.code, refused.param) == (wire.Code.DOES_NOT_FIT, "documents[1]")
+    assert refused.numbers["shorter_by_tokens"] == pytest.approx(200, abs=2)
+    assert refused.numbers["needed_bytes"] > refused.numbers["limit_bytes"] == 1000 * MIB
+    assert "'large'" in refused.detail and "output" not in refused.detail
