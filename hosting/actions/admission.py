@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
+from functools import partial
 from typing import Any
 
 from django.db.models import Exists
@@ -110,7 +111,8 @@ def _lock(asked: Asked) -> None:
 
 
 def _met(asked: Asked, meter: Meter, wanted: int, now: datetime.datetime) -> LimitMet:
-    return LimitMet(meter, wanted, now, next_end_seconds=next_end_seconds(asked.user, now))
+    next_end = partial(next_end_seconds, asked.user, now)
+    return LimitMet(meter, wanted, now, next_end_seconds=next_end)
 
 
 def _check_room(

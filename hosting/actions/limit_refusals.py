@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hosting.actions.refusals import Refusal
@@ -33,7 +34,12 @@ class LimitMet(LimitRefusal):
     """There is less left than was wanted."""
 
     def __init__(
-        self, meter: Meter, wanted: int, now: datetime.datetime, *, next_end_seconds: float
+        self,
+        meter: Meter,
+        wanted: int,
+        now: datetime.datetime,
+        *,
+        next_end_seconds: Callable[[], float],
     ) -> None:
         self.kind = "tokens" if meter.counts_tokens else "requests"
         self.is_final = meter.is_spent(wanted)
