@@ -180,7 +180,12 @@ def note_use(key: ApiKey, *, address: str | None, client: str) -> None:
 
 def _generate() -> str:
     body = "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH + SECRET_LENGTH))
-    return MARK + body + _checksum(MARK + body)
+    return with_checksum(MARK + body)
+
+
+def with_checksum(text: str) -> str:
+    """A whole key, of all before its checksum."""
+    return text + _checksum(text)
 
 
 def _checksum(text: str) -> str:
