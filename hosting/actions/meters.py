@@ -1,4 +1,4 @@
-"""How much of each limit is used, read from the rows. Nothing is counted twice and kept apart.
+"""How much of each limit is used, by what the rows say (uses.py reads them).
 
     windows     generations that began, and tokens of those that ended, within the last minute
     at once     open generations; waiting: those of them that have not begun
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterator
-
-from django.db.models import Count, Sum
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from accounts.limits import Allowance, Limits, SharedBudget
-from accounts.models import ApiKey, Spending, User
+from accounts.models import ApiKey, User
+from hosting.actions.uses import Spent, Use, reserved_in_groups, uses_of
 from hosting.models import Generation
-from hosting.models.generation import GenerationQuerySet
 
 MINUTE = datetime.timedelta(minutes=1)
 
@@ -49,6 +48,13 @@ class Meter:
     def is_budget(self) -> bool:
         return self.name in ("tokens_per_day", "tokens_per_month")
 
+    def after(self, reserved: int, now: datetime.datetime) -> Meter:
+        """With one more generation, which begins now and reserves so many tokens."""
+        if self.counts_tokens:
+            return dataclasses.replace(self, reserved=self.reserved + reserved)
+        resets_at = now + MINUTE if self.name == "requests_per_minute" else self.resets_at
+        return dataclasses.replace(self, used=self.used + 1, resets_at=resets_at)
+
     def is_spent(self, wanted: int) -> bool:
         """There will not be `wanted` before the day or month is over."""
         return self.is_budget and wanted > self.limit - self.used
@@ -74,53 +80,81 @@ def meters_of(
     user: User, api_key: ApiKey | None, allowance: Allowance, now: datetime.datetime
 ) -> list[Meter]:
     """Every limit that is set, of the person and of the key; of shared budgets the fullest."""
-    rows = Generation.objects.of(user.pk).counted()
-    found = list(_meters(allowance.person, rows, f"user:{user.pk}", now))
+    scopes = [_Scope(allowance.person, f"user:{user.pk}")]
     if allowance.key is not None and api_key is not None:
-        of_key = rows.filter(api_key=api_key)
-        found += _meters(allowance.key, of_key, f"key:{api_key.pk}", now)
-    pots = [_of_shared(budget, now) for budget in allowance.shared]
-    return found + max(pots, key=lambda meters: min(meter.left for meter in meters), default=[])
+        scopes.append(_Scope(allowance.key, f"key:{api_key.pk}", api_key.pk))
+    uses = _uses(user, scopes, now)
+    pots = [_Scope(budget.limits, budget.subject) for budget in allowance.shared]
+    spent = _spent([*scopes, *pots], now)
+    found = [meter for scope in scopes for meter in _meters(scope, uses, spent, now)]
+    return found + _of_shared(allowance.shared, spent, now)
 
 
-def _of_shared(budget: SharedBudget, now: datetime.datetime) -> list[Meter]:
-    taking = Generation.objects.open().filter(paying_group=budget.group_id)
-    reserved = taking.aggregate(reserved=Sum("reserved_tokens"))["reserved"] or 0
-    meters = _budgets(budget.limits, budget.subject, now, reserved)
-    return [dataclasses.replace(meter, shared=budget) for meter in meters]
+class _Scope(NamedTuple):
+    """Whose uses some limits count: all of a person's, or one key's."""
+
+    limits: Limits
+    subject: str
+    api_key_id: int | None = None
+
+    def counts(self, use: Use) -> bool:
+        return self.api_key_id is None or use.api_key_id == self.api_key_id
+
+
+def _uses(user: User, scopes: Sequence[_Scope], now: datetime.datetime) -> list[Use]:
+    counts_requests = any(one.limits.requests_per_minute is not None for one in scopes)
+    counts_tokens = any(one.limits.tokens_per_minute is not None for one in scopes)
+    return uses_of(
+        user.pk,
+        began_after=now - MINUTE if counts_requests else None,
+        ended_after=now - MINUTE if counts_tokens else None,
+    )
+
+
+def _spent(scopes: Sequence[_Scope], now: datetime.datetime) -> Spent:
+    firsts = [
+        limits.today(now) if limits.tokens_per_month is None else limits.today(now).replace(day=1)
+        for limits, *_ in scopes
+        if limits.tokens_per_day is not None or limits.tokens_per_month is not None
+    ]
+    return Spent([scope.subject for scope in scopes], min(firsts, default=None))
+
+
+def _of_shared(
+    budgets: Sequence[SharedBudget], spent: Spent, now: datetime.datetime
+) -> list[Meter]:
+    reserved = reserved_in_groups([budget.group_id for budget in budgets])
+    pots = []
+    for budget in budgets:
+        held = reserved.get(budget.group_id, 0)
+        meters = _budgets(_Scope(budget.limits, budget.subject), spent, now, held)
+        pots.append([dataclasses.replace(meter, shared=budget) for meter in meters])
+    return max(pots, key=lambda meters: min(meter.left for meter in meters), default=[])
 
 
 def _meters(
-    limits: Limits, rows: GenerationQuerySet, subject: str, now: datetime.datetime
+    scope: _Scope, uses: Sequence[Use], spent: Spent, now: datetime.datetime
 ) -> Iterator[Meter]:
-    opened = rows.open().aggregate(number=Count("pk"), reserved=Sum("reserved_tokens"))
-    number, reserved = opened["number"], opened["reserved"] or 0
-    sources = limits.sources
-    if limits.max_concurrent is not None:
-        yield Meter(
-            name="max_concurrent",
-            source=sources["max_concurrent"],
-            limit=limits.max_concurrent,
-            used=number,
-            resets_at=now,
-        )
-    if limits.max_queued is not None:
-        yield Meter(
-            name="max_queued",
-            source=sources["max_queued"],
-            limit=limits.max_queued,
-            used=rows.queued().count(),
-            resets_at=now,
-        )
+    counted = [use for use in uses if scope.counts(use)]
+    opened = [use for use in counted if use.is_open]
+    queued = [use for use in opened if use.state == Generation.State.QUEUED]
+    reserved = sum(use.reserved_tokens for use in opened)
+    limits = scope.limits
+    for name, at_once in (("max_concurrent", opened), ("max_queued", queued)):
+        if (limit := getattr(limits, name)) is not None:
+            source = limits.sources[name]
+            yield Meter(name=name, source=source, limit=limit, used=len(at_once), resets_at=now)
     if limits.requests_per_minute is not None:
-        began = rows.filter(created_at__gt=now - MINUTE).order_by("created_at")
-        uses = [(at, 1) for at in began.values_list("created_at", flat=True)]
-        yield _window("requests_per_minute", limits, uses, now)
+        began = [(use.created_at, 1) for use in counted if use.created_at > now - MINUTE]
+        yield _window("requests_per_minute", limits, began, now)
     if limits.tokens_per_minute is not None:
-        ended = rows.filter(finished_at__gt=now - MINUTE).order_by("finished_at")
-        spent = [(row.finished_at or now, row.charged_tokens) for row in ended.iterator()]
-        yield _window("tokens_per_minute", limits, spent, now, reserved=reserved)
-    yield from _budgets(limits, subject, now, reserved)
+        ended = [
+            (use.finished_at, use.charged_tokens)
+            for use in counted
+            if use.finished_at is not None and use.finished_at > now - MINUTE
+        ]
+        yield _window("tokens_per_minute", limits, ended, now, reserved=reserved)
+    yield from _budgets(scope, spent, now, reserved)
 
 
 def _window(
@@ -131,7 +165,7 @@ def _window(
     *,
     reserved: int = 0,
 ) -> Meter:
-    leaving = tuple((at + MINUTE, amount) for at, amount in uses)
+    leaving = tuple((at + MINUTE, amount) for at, amount in sorted(uses))
     return Meter(
         name=name,
         source=limits.sources[name],
@@ -143,9 +177,8 @@ def _window(
     )
 
 
-def _budgets(
-    limits: Limits, subject: str, now: datetime.datetime, reserved: int
-) -> Iterator[Meter]:
+def _budgets(scope: _Scope, spent: Spent, now: datetime.datetime, reserved: int) -> Iterator[Meter]:
+    limits = scope.limits
     today = limits.today(now)
     first_of_month = today.replace(day=1)
     next_month = (first_of_month + datetime.timedelta(days=32)).replace(day=1)
@@ -159,7 +192,7 @@ def _budgets(
                 name=name,
                 source=limits.sources[name],
                 limit=limit,
-                used=Spending.objects.tokens(subject, first, today),
+                used=spent.tokens(scope.subject, first, today),
                 reserved=reserved,
                 resets_at=datetime.datetime.combine(end, datetime.time(), limits.zone),
             )
