@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
 from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
 from django.utils.http import urlencode
 
 from accounts.models import AuditRecord, User
+from accounts.second_factors import spend_code
 from accounts.sign_in_throttle import MAX_ON_SECOND_FACTOR
 from hosting.actions.sessions import is_signed_in
 from tests.accounts import factors
@@ -205,9 +208,7 @@ def test_a_lost_secret_key_lets_nobody_in(protected: User, settings: Any) -> Non
 
 
 def test_another_persons_passkey_cannot_be_removed(person: User, stranger: User) -> None:
-    theirs = Authenticator.objects.create(
-        user=person, type="webauthn", data={"name": "key", "credential": {}}
-    )
+    theirs = factors.add_passkey(person, "key")
     page = signed_in(stranger)
     factors.just_confirmed(page, stranger)
     assert page.post(f"/accounts/security/passkey/{theirs.pk}/remove/").status_code == 404
@@ -280,3 +281,18 @@ def test_the_administration_has_none_of_the_librarys_pages(admin_page: Client) -
     """They would show what is sealed, and change it past the record."""
     for app in ("mfa/authenticator", "account/emailaddress", "socialaccount/socialapp"):
         assert admin_page.get(f"/admin/{app}/").status_code == 404
+
+
+def test_two_at_once_with_one_code_are_one(transactional_db: None) -> None:
+    person = User.objects.create_user("ada@example.org", PASSWORD)
+    factors.add_app(person)
+    code, app = factors.code_of(), Authenticator.objects.get()
+
+    def spend(_: int) -> bool:
+        try:
+            return spend_code(app, code)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert sorted(threads.map(spend, range(4))) == [False, False, False, True]

@@ -12,9 +12,6 @@ from enum import Enum, auto
 from typing import Any
 
 import pytest
-from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
-from allauth.mfa.totp.internal.auth import TOTP
-from allauth.mfa.webauthn.internal.auth import WebAuthn
 from channels.testing import WebsocketCommunicator
 from django.contrib.auth.models import Group
 from django.test import Client
@@ -26,7 +23,7 @@ from accounts.models import ApiKey, Quota, User
 from hosting import asgi
 from hosting.models import Conversation, Generation, HostedModel, Message
 from hosting.sockets import SIGNED_OUT
-from tests.accounts.factors import just_confirmed
+from tests.accounts.factors import add_app, add_codes, add_passkey, just_confirmed
 from tests.hosting.scripted_engine import ScriptedEngine
 
 
@@ -153,9 +150,9 @@ def named(person: User, model: HostedModel) -> dict[str, Any]:
         user=person, kind="chat", model_name="demo", tenant="t", priority="api", state="done"
     )
     root = User.objects.create_superuser("root@example.org")
-    TOTP.activate(person, "A" * 32)
-    RecoveryCodes.activate(person)
-    passkey = WebAuthn.add(person, "Ada's secret key", {}).instance
+    add_app(person)
+    add_codes(person)
+    passkey = add_passkey(person, "Ada's secret key")
     return {
         "conversation_id": conversation.pk,
         "message_id": message.pk,
