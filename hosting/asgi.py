@@ -2,10 +2,10 @@
 
 import os
 
-from django.core.asgi import get_asgi_application
+import django
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hosting.settings")
-_django = get_asgi_application()  # loads the applications; what is imported below needs them
+django.setup(set_prefix=False)  # what is imported below needs the applications
 
 from channels.auth import AuthMiddlewareStack  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
@@ -13,6 +13,7 @@ from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E40
 from django.urls import path  # noqa: E402
 
 from hosting.admin.socket import InstrumentSocket  # noqa: E402
+from hosting.asgi_handler import Handler  # noqa: E402
 from hosting.own_origin import OwnOriginOnly  # noqa: E402
 from hosting.sockets import ChatSocket  # noqa: E402
 
@@ -21,7 +22,7 @@ _sockets = URLRouter(
 )
 application = ProtocolTypeRouter(
     {
-        "http": _django,
+        "http": Handler(),
         # A session cookie travels with a page of any site: only our own origin may use it
         "websocket": AllowedHostsOriginValidator(OwnOriginOnly(AuthMiddlewareStack(_sockets))),
     }

@@ -12,10 +12,10 @@ from typing import Any
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from accounts.figures import Sums, Usage
 from hosting.admin.live_data import live_data
+from hosting.api.answer_view import AwaitedView
 from hosting.api.schema_shapes import AdminLive, AdminUsage, Error
 from hosting.usage.choices import WINDOWS, ask_team
 from hosting.usage.names import named_keys, names_of_people, renamed
@@ -23,7 +23,7 @@ from hosting.usage.names import named_keys, names_of_people, renamed
 _ERRORS = {401: Error, 403: Error}
 
 
-class AdminUsageView(APIView):
+class AdminUsageView(AwaitedView):
     @extend_schema(
         operation_id="admin_usage",
         summary="Usage of everybody, by person, model and key",
@@ -51,7 +51,7 @@ class AdminUsageView(APIView):
         )
 
 
-class AdminLiveView(APIView):
+class AdminLiveView(AwaitedView):
     @extend_schema(
         operation_id="admin_live",
         summary="Engines and open requests, now",

@@ -21,14 +21,18 @@ from hosting.rate_headers import tell_meters
 
 
 class AwaitedView(APIView):
-    """An address whose handlers are awaited. Where its errors are not OpenAI's, `error_form`."""
+    """Django awaits it; handlers that are not async run in a database thread.
+
+    Where its errors are not OpenAI's, `error_form`.
+    """
 
     parser_classes = [JsonBody]
+    view_is_async = True
 
     async def dispatch(
         self, http_request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
-        """DRF's own, for handlers that are awaited. Who asks is looked up in a database thread."""
+        """DRF's own, awaited. Who asks is looked up in a database thread."""
         self.args, self.kwargs = args, kwargs
         self.request = self.initialize_request(http_request, *args, **kwargs)
         self.headers = self.default_response_headers

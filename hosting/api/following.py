@@ -36,7 +36,8 @@ class Following:
     async def next(self, *, within_seconds: float) -> Numbered | None:
         """None when nothing came in time. Raises what reading raised."""
         try:
-            got = await asyncio.wait_for(self._events.get(), within_seconds)
+            async with asyncio.timeout(within_seconds):
+                got = await self._events.get()
         except TimeoutError:
             return None
         if isinstance(got, Exception):

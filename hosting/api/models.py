@@ -7,11 +7,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from accounts.limits import allowance_of
 from hosting.actions.conversations import get_servable_model
 from hosting.api import anthropic_models
+from hosting.api.answer_view import AwaitedView
 from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.anthropic_models import speaks_anthropic
 from hosting.api.anthropic_request import model_name
@@ -20,7 +20,7 @@ from hosting.api.schema_shapes import Error, Model, ModelList
 from hosting.models import HostedModel
 
 
-class ModelView(APIView):
+class ModelView(AwaitedView):
     """Two dialects share these addresses, so the headers tell which one is spoken."""
 
     @property

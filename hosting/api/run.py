@@ -32,6 +32,7 @@ _ENGINE_POLL_SECONDS = 0.25
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 logger = logging.getLogger(__name__)
+_leaving: set[asyncio.Future[None]] = set()  # the loop itself keeps tasks only loosely
 
 
 class Run:
@@ -78,7 +79,7 @@ class Run:
         headers = _STREAM_HEADERS | self._repeat_headers()
         return EventStream(self._lines(), headers=headers, on_close=self._end_soon)
 
-    async def _lines(self) -> AsyncIterator[str]:
+    async def _lines(self) -> AsyncIterator[bytes]:
         reply, heard_at = self._reply, time.monotonic()
         try:
             async for numbered in self._events():
@@ -87,24 +88,27 @@ class Run:
                 if not lines and time.monotonic() - heard_at >= HEARTBEAT_SECONDS:
                     lines = reply.heartbeat()
                 if lines:
-                    yield lines
+                    yield lines.encode()
                     heard_at = time.monotonic()
-            yield reply.closing()
+            yield reply.closing().encode()
         except errors.ApiError as error:
-            yield reply.error(error)
+            yield reply.error(error).encode()
         except (EngineUnavailable, StreamLost):
-            yield reply.error(errors.engine_unavailable())
+            yield reply.error(errors.engine_unavailable()).encode()
         except Exception:
             logger.exception("stream ended", extra={"request_id": self._generations[0].pk})
-            yield reply.error(errors.internal())
+            yield reply.error(errors.internal()).encode()
         finally:
             await self._following.close()
 
     def _end_soon(self) -> None:
         """Called once when the response is closed, from any thread, however it ended."""
-        self._loop.call_soon_threadsafe(self._following.leave)
-        if self._is_abandoned:
-            cancel_generations(self._generations)
+        self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
+        leaving = asyncio.ensure_future(self._leave())
+        _leaving.add(leaving)
+        leaving.add_done_callback(_leaving.discard)
 
     async def _events(self) -> AsyncIterator[Numbered | None]:
         """All events; None after a silence. Raises ApiError for a bad end."""
@@ -163,7 +167,7 @@ class EventStream(StreamingHttpResponse):
 
     def __init__(
         self,
-        lines: AsyncIterator[str],
+        lines: AsyncIterator[bytes],
         *,
         headers: Mapping[str, str],
         on_close: Callable[[], None],

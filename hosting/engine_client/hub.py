@@ -73,53 +73,55 @@ class Hub:
             follower.is_confirmed = False
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                if await self._confirm(follower):
-                    return await self._catch_up(follower)
-            await asyncio.sleep(RETRY_SECONDS)
-            return []
+                events = await self._look(follower)
+            if not follower.is_confirmed:
+                await asyncio.sleep(RETRY_SECONDS)
+            return events
         except (redis.RedisError, TimeoutError) as error:
             if follower.redis_away.seconds() > AWAY_SECONDS:
                 raise EngineUnavailable(str(error)) from error
             await asyncio.sleep(RETRY_SECONDS)
             return []
 
-    async def _catch_up(self, follower: Follower) -> list[Numbered]:
-        """Read what is there; when there is no more, let the reader go on."""
-        if follower.is_live or follower.is_done:
+    async def _look(self, follower: Follower) -> list[Numbered]:
+        """Read in one round trip what is there; from then on the reader brings what comes."""
+        events_key = wire.Keys.events(follower.request_id)
+        first = wire.entry_id(follower.after + 1)
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            pipeline.hmget(wire.Keys.request(follower.request_id), "state", "seq", "born")
+            pipeline.xrange(events_key, min=first, count=RANGE_COUNT)
+            known, entries = await pipeline.execute()
+        self._confirm(follower, *known)
+        if not follower.is_confirmed or follower.is_live or follower.is_done:
             return []
-        entries = await self._redis.xrange(
-            wire.Keys.events(follower.request_id),
-            min=wire.entry_id(follower.after + 1),
-            count=RANGE_COUNT,
-        )
         events = follower.accept(
             [(wire.entry_seq(entry), wire.decode(fields["e"])) for entry, fields in entries]
         )
-        if not events and self._reader is not None and self._reader.join(follower):
+        is_all = len(entries) < RANGE_COUNT and not follower.is_done
+        if is_all and self._reader is not None and self._reader.join(follower):
             await self._reader.wake(self._redis)
         return events
 
-    async def _confirm(self, follower: Follower) -> bool:
+    def _confirm(
+        self, follower: Follower, state: str | None, next_seq: str | None, born: str | None
+    ) -> None:
         """Whether Redis has the request, with all that was handed on of it. Raises StreamLost."""
-        key = wire.Keys.request(follower.request_id)
-        state, next_seq, born = await self._redis.hmget(key, "state", "seq", "born")
         follower.redis_away.end()
         is_first_look = follower.born is None
         if state is not None and born != follower.born and not is_first_look:
             raise StreamLost(follower.request_id)
-        follower.is_confirmed = state is not None and int(next_seq) > follower.after
+        follower.is_confirmed = state is not None and int(next_seq or 0) > follower.after
         if not follower.is_confirmed:
             patience = 0.0 if is_first_look else _patience(state)
             if follower.request_missing.seconds() >= patience:
                 raise StreamLost(follower.request_id)
-            return False
+            return
         follower.born = born
         follower.request_missing.end()
-        if int(next_seq) > follower.after + 1:
+        if int(next_seq or 0) > follower.after + 1:
             follower.is_live = False  # something was missed: read the range
         elif state == "ended":
             follower.is_done = True
-        return True
 
     def _open(self) -> None:
         self._num_following += 1

@@ -93,6 +93,7 @@ class Child:
                 cwd=self._folder,
                 env={**os.environ, **self.part.environment},
                 start_new_session=True,
+                pass_fds=self.part.inherits,
             )
         except OSError:
             os.close(read_end)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hosting.supervisor import openblas
 
 # In the order of starting; Redis is first to come and last to go.
 NAMES = ("redis", "web", "intake", "engine", "celery", "ledger")
+CPUS_PER_WEB = 4  # the engine and its libraries use the others
+MOST_WEB = 4
 
 
 class UnknownPart(Exception):
@@ -20,11 +22,14 @@ class UnknownPart(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One process: `name` is its prefix in the log, `environment` is added to the supervisor's."""
+    """One process: `name` is its prefix in the log, `environment` is added to the supervisor's,
+    `inherits` are open files that it gets under the same numbers.
+    """
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    inherits: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +60,15 @@ def chosen_names(only: str | None) -> tuple[str, ...]:
     return tuple(name for name in NAMES if name in wanted)
 
 
-def make_parts(names: Iterable[str], place: Place, environ: Mapping[str, str]) -> list[Part]:
-    """The chosen processes except Redis, each as the command that launchd or systemd could run."""
+def make_parts(
+    names: Iterable[str], place: Place, environ: Mapping[str, str], *, web_socket: int
+) -> list[Part]:
+    """The chosen processes except Redis, each as the command that launchd or systemd could run.
+
+    All web processes accept from `web_socket`, the number of an open file.
+    """
     python = sys.executable
-    # Behind a proxy the address of a person is the one that the proxy saw.
-    behind_proxy = ("--proxy-headers",) if environ.get("HEARTH_HTTPS") == "1" else ()
     commands: dict[str, tuple[str, ...]] = {
-        "web": (
-            *(python, "-m", "daphne", "--verbosity", "0", *behind_proxy),
-            *("-b", place.bind, "-p", str(place.port), "hosting.asgi:application"),
-        ),
         "intake": (python, "-m", "engine.intake"),
         "engine": (python, "-m", "engine"),
         "celery": (
@@ -80,8 +84,33 @@ def make_parts(names: Iterable[str], place: Place, environ: Mapping[str, str]) -
         "celery": {"PYTHONWARNINGS": "ignore:You're running the worker with superuser"},
     }
     shared = {"HEARTH_DATA_DIR": str(place.data_dir), "PYTHONUNBUFFERED": "1"}
-    return [
+    others = [
         Part(name=name, command=commands[name], environment={**shared, **extra.get(name, {})})
         for name in names
         if name in commands
     ]
+    return [*(_web_parts(environ, shared, web_socket) if "web" in names else ()), *others]
+
+
+def _web_parts(
+    environ: Mapping[str, str], shared: Mapping[str, str], web_socket: int
+) -> Iterator[Part]:
+    # Behind a proxy the address of a person is the one that the proxy saw.
+    behind_proxy = ("--proxy-headers",) if environ.get("HEARTH_HTTPS") == "1" else ()
+    for number in range(1, num_web_processes(environ, num_cpus=os.cpu_count()) + 1):
+        yield Part(
+            name="web" if number == 1 else f"web-{number}",
+            command=(
+                *(sys.executable, "-m", "daphne", "--verbosity", "0", *behind_proxy),
+                *("--fd", str(web_socket), "hosting.asgi:application"),
+            ),
+            environment=shared,
+            inherits=(web_socket,),
+        )
+
+
+def num_web_processes(environ: Mapping[str, str], *, num_cpus: int | None) -> int:
+    """As HEARTH_WEB_PROCESSES says; else one for each four processors, four at most."""
+    if told := environ.get("HEARTH_WEB_PROCESSES"):
+        return max(1, int(told))
+    return min(MOST_WEB, max(1, (num_cpus or 1) // CPUS_PER_WEB))

@@ -1,10 +1,11 @@
-"""Whether the web port is free, and which one is, if not."""
+"""The web port: whether it is free, which one is, if not, and the socket that listens there."""
 
 from __future__ import annotations
 
 import socket
 
 NUM_TRIES = 50
+BACKLOG = 512
 
 
 class PortTaken(Exception):
@@ -22,12 +23,27 @@ def check_port(bind: str, port: int) -> None:
 
 
 def is_free(bind: str, port: int) -> bool:
-    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
-    with socket.socket(family) as probe:
-        # As the web server does: a closed connection's leftovers are no obstacle
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((bind, port))
-        except OSError:
-            return False
+    try:
+        _bound(bind, port).close()
+    except OSError:
+        return False
     return True
+
+
+def listen(bind: str, port: int) -> socket.socket:
+    """A socket that all web processes accept from. Raises OSError when the port is taken."""
+    listener = _bound(bind, port)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def _bound(bind: str, port: int) -> socket.socket:
+    bound = socket.socket(socket.AF_INET6 if ":" in bind else socket.AF_INET)
+    # A closed connection's leftovers are no obstacle
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((bind, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import signal
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from hosting.supervisor import openblas
 from hosting.supervisor.child import Child
 from hosting.supervisor.log import CombinedLog
 from hosting.supervisor.parts import Part, Place, make_parts
+from hosting.supervisor.ports import listen
 from hosting.supervisor.prepare import prepare
 from hosting.supervisor.readiness import why_not_ready
 from hosting.supervisor.reaper import Reaper
@@ -64,6 +66,7 @@ class Supervisor:
         self._reaper = Reaper()
         self._stop = asyncio.Event()
         self._stopped_at = 0.0
+        self._web_socket: socket.socket | None = None
         self._children: dict[Child, asyncio.Task[None]] = {}
         self._background: list[asyncio.Task[None]] = []
 
@@ -89,12 +92,25 @@ class Supervisor:
         if await self._unless_stopped(self._in_thread(prepare, self._place.data_dir / "run")):
             return
         self._mention_openblas()
-        for part in make_parts(self._plan.names, self._place, self._plan.environ):
+        for part in make_parts(
+            self._plan.names, self._place, self._plan.environ, web_socket=self._listen()
+        ):
             child = self._start_child(part)
             if part.name == "engine":
                 self._start_task(watch_engine(child, get_client().engines, self._log.say))
         if "web" in self._plan.names:
             self._start_task(self._announce())
+
+    def _listen(self) -> int:
+        """Whoever connects while a web process starts or is replaced waits instead of failing."""
+        if "web" in self._plan.names:
+            try:
+                self._web_socket = listen(self._place.bind, self._place.port)
+            except OSError as error:
+                raise CannotStart(
+                    f"Nobody can listen on port {self._place.port}: {error}"
+                ) from error
+        return self._web_socket.fileno() if self._web_socket else -1
 
     async def _start_redis(self) -> None:
         if not self._plan.is_redis_private:
@@ -195,6 +211,8 @@ class Supervisor:
     async def _end_all(self) -> None:
         for task in self._background:
             task.cancel()
+        if self._web_socket is not None:
+            self._web_socket.close()
         if self._children:
             self._log.say("stopping")
         redis = [child for child in self._children if child.part.name == "redis"]

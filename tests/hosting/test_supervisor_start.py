@@ -12,7 +12,14 @@ from hosting import redis_server
 from hosting.supervisor import openblas
 from hosting.supervisor.backoff import HEALTHY_SECONDS, LONGEST_DELAY_SECONDS, Backoff
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
-from hosting.supervisor.parts import NAMES, Place, UnknownPart, chosen_names, make_parts
+from hosting.supervisor.parts import (
+    NAMES,
+    Place,
+    UnknownPart,
+    chosen_names,
+    make_parts,
+    num_web_processes,
+)
 from hosting.supervisor.ports import PortTaken, check_port
 
 
@@ -38,16 +45,33 @@ def test_an_unknown_part_is_named_with_those_there_are() -> None:
 
 def test_behind_a_proxy_the_web_process_believes_its_headers(tmp_path: Path) -> None:
     for environ, expected in (({}, False), ({"HEARTH_HTTPS": "1"}, True)):
-        (web,) = make_parts(["web"], place(tmp_path), environ)
+        environ = environ | {"HEARTH_WEB_PROCESSES": "1"}
+        (web,) = make_parts(["web"], place(tmp_path), environ, web_socket=7)
         assert ("--proxy-headers" in web.command) is expected
 
 
 def test_each_part_is_a_plain_command(tmp_path: Path) -> None:
-    parts = {part.name: part for part in make_parts(NAMES, place(tmp_path), {})}
+    environ = {"HEARTH_WEB_PROCESSES": "1"}
+    made = make_parts(NAMES, place(tmp_path), environ, web_socket=7)
+    parts = {part.name: part for part in made}
     assert set(parts) == set(NAMES) - {"redis"}
     assert parts["engine"].command == (sys.executable, "-m", "engine")
-    assert "8123" in parts["web"].command
     assert all(part.environment["HEARTH_DATA_DIR"] == str(tmp_path) for part in parts.values())
+
+
+@pytest.mark.parametrize(("num_cpus", "expected"), [(None, 1), (2, 1), (8, 2), (10, 2), (64, 4)])
+def test_web_processes_follow_the_processors(num_cpus: int | None, expected: int) -> None:
+    assert num_web_processes({}, num_cpus=num_cpus) == expected
+    assert num_web_processes({"HEARTH_WEB_PROCESSES": "3"}, num_cpus=num_cpus) == 3
+
+
+def test_all_web_processes_accept_from_one_socket(tmp_path: Path) -> None:
+    environ = {"HEARTH_WEB_PROCESSES": "2"}
+    parts = make_parts(["web"], place(tmp_path), environ, web_socket=7)
+    assert [part.name for part in parts] == ["web", "web-2"]
+    for part in parts:
+        assert part.inherits == (7,)
+        assert part.command[part.command.index("--fd") + 1] == "7"
 
 
 @pytest.mark.parametrize(
