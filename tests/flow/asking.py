@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from openai import OpenAI, Stream
 from openai.types.chat import ChatCompletionChunk
+from openai.types.chat.chat_completion_token_logprob import ChatCompletionTokenLogprob
 
 DEMO_MODEL = "hearth-demo"
 ENDLESS_MODEL = "endless"
 PATIENCE_SECONDS = 90.0
+ROUNDING = 1e-4  # several times what the shape of a batch changes in a logit
 
 
 def request(model: str, content: str, **options: Any) -> dict[str, Any]:
@@ -30,6 +34,25 @@ def ask(client: OpenAI, model: str, content: str, **options: Any) -> str:
 def fresh_prompt() -> str:
     """A prompt that nobody has sent before."""
     return f"Tell me everything about {uuid.uuid4()}."
+
+
+def sure_answers(
+    client: OpenAI, model: str, count: int, *, max_tokens: int
+) -> tuple[list[str], list[str]]:
+    """Fresh prompts and their greedy answers, without those where two tokens were nearly equal.
+
+    There, rounding decides, and rounding differs with the shape of a batch and the cut of a prompt.
+    """
+    found: dict[str, str] = {}
+    while len(found) < count:
+        found |= _sure(client, model, count - len(found), max_tokens=max_tokens)
+    return list(found), list(found.values())
+
+
+def sure_answer(client: OpenAI, model: str, *, max_tokens: int) -> tuple[str, str]:
+    """A fresh prompt and its answer."""
+    (prompt,), (answer,) = sure_answers(client, model, 1, max_tokens=max_tokens)
+    return prompt, answer
 
 
 class RunningAnswer:
@@ -98,6 +121,22 @@ def start_all(
     return [RunningAnswer(client, model, prompt, **options) for prompt in prompts]
 
 
-def ask_all(client: OpenAI, model: str, prompts: list[str], **options: Any) -> list[str]:
-    """The whole answers, asked at once."""
-    return [running.text() for running in start_all(client, model, prompts, **options)]
+def _sure(client: OpenAI, model: str, count: int, *, max_tokens: int) -> dict[str, str]:
+    def ask_for_margins(prompt: str) -> tuple[str, str, float]:
+        answer = client.chat.completions.create(
+            **request(model, prompt, max_tokens=max_tokens, logprobs=True, top_logprobs=2)
+        )
+        (choice,) = answer.choices
+        assert choice.logprobs is not None and choice.logprobs.content
+        return prompt, choice.message.content or "", min(_margins(choice.logprobs.content))
+
+    with ThreadPoolExecutor(count) as threads:
+        asked = threads.map(ask_for_margins, [fresh_prompt() for _ in range(count)])
+        return {prompt: text for prompt, text, margin in asked if margin > ROUNDING}
+
+
+def _margins(positions: list[ChatCompletionTokenLogprob]) -> Iterator[float]:
+    """How much likelier than the next one each token was."""
+    for position in positions:
+        first, second = position.top_logprobs
+        yield first.logprob - second.logprob

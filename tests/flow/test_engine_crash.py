@@ -9,7 +9,14 @@ import time
 import pytest
 from openai import OpenAI
 
-from tests.flow.asking import RunningAnswer, ask, ask_all, fresh_prompt, start_all
+from tests.flow.asking import (
+    RunningAnswer,
+    ask,
+    fresh_prompt,
+    start_all,
+    sure_answer,
+    sure_answers,
+)
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -17,13 +24,22 @@ LONG = 600
 SAMPLED = {"temperature": 0.8, "top_p": 0.9, "seed": 42}
 
 
-@pytest.mark.parametrize("options", [{}, SAMPLED], ids=["greedy", "seeded"])
-def test_answers_outlive_a_killed_engine(
-    stack: Stack, client: OpenAI, endless: str, options: dict[str, float]
+def test_answers_outlive_a_killed_engine(stack: Stack, client: OpenAI, endless: str) -> None:
+    prompts, undisturbed = sure_answers(client, endless, 4, max_tokens=LONG)
+    running = start_all(client, endless, prompts, max_tokens=LONG)
+    check_outlives(stack, running, undisturbed)
+
+
+def test_a_drawn_answer_outlives_a_killed_engine(
+    stack: Stack, client: OpenAI, endless: str
 ) -> None:
-    prompts = [fresh_prompt() for _ in range(4)]
-    undisturbed = ask_all(client, endless, prompts, max_tokens=LONG, **options)
-    running = start_all(client, endless, prompts, max_tokens=LONG, **options)
+    prompt = fresh_prompt()
+    undisturbed = ask(client, endless, prompt, max_tokens=LONG, **SAMPLED)
+    running = start_all(client, endless, [prompt], max_tokens=LONG, **SAMPLED)
+    check_outlives(stack, running, [undisturbed])
+
+
+def check_outlives(stack: Stack, running: list[RunningAnswer], undisturbed: list[str]) -> None:
     for one in running:
         one.wait_for_chunks(20)
     old = stack.kill("engine")
@@ -35,8 +51,7 @@ def test_answers_outlive_a_killed_engine(
 def test_a_hanging_engine_is_seen_within_five_seconds_and_replaced(
     stack: Stack, client: OpenAI, endless: str
 ) -> None:
-    prompt = fresh_prompt()
-    undisturbed = ask(client, endless, prompt, max_tokens=LONG)
+    prompt, undisturbed = sure_answer(client, endless, max_tokens=LONG)
     running = RunningAnswer(client, endless, prompt, max_tokens=LONG)
     running.wait_for_chunks(20)
     old = stack.kill("engine", signal.SIGSTOP)
@@ -52,8 +67,7 @@ def test_a_hanging_engine_is_seen_within_five_seconds_and_replaced(
 def test_an_engine_that_is_asked_to_end_gives_its_answers_to_the_next(
     stack: Stack, client: OpenAI, endless: str
 ) -> None:
-    prompt = fresh_prompt()
-    undisturbed = ask(client, endless, prompt, max_tokens=LONG)
+    prompt, undisturbed = sure_answer(client, endless, max_tokens=LONG)
     running = RunningAnswer(client, endless, prompt, max_tokens=LONG)
     running.wait_for_chunks(20)
     old = stack.kill("engine", signal.SIGTERM)

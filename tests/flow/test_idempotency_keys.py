@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from openai import OpenAI, OpenAIError
 
-from tests.flow.asking import RunningAnswer, ask, fresh_prompt, request
+from tests.flow.asking import RunningAnswer, ask, fresh_prompt, request, sure_answer
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -57,8 +57,7 @@ def test_fifty_at_once_are_one(stack: Stack, api_key: str, endless: str) -> None
 def test_a_repeat_after_a_crash_is_the_same_answer(
     stack: Stack, client: OpenAI, endless: str, victim: str
 ) -> None:
-    prompt, key = fresh_prompt(), keyed()
-    undisturbed = ask(client, endless, prompt, max_tokens=TOKENS)
+    (prompt, undisturbed), key = sure_answer(client, endless, max_tokens=TOKENS), keyed()
     before, lines = newest(stack), stack.num_usage_records
     first = RunningAnswer(client, endless, prompt, max_tokens=TOKENS, **key)
     first.wait_for_chunks(5)

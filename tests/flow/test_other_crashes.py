@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from openai import OpenAI
 
-from tests.flow.asking import RunningAnswer, ask, fresh_prompt
+from tests.flow.asking import RunningAnswer, ask, fresh_prompt, sure_answer
 from tests.flow.chat_page import ChatPage
 from tests.stack import Stack
 
@@ -14,8 +14,7 @@ LONG = 600
 
 
 def test_an_answer_outlives_a_killed_redis(stack: Stack, client: OpenAI, endless: str) -> None:
-    prompt = fresh_prompt()
-    undisturbed = ask(client, endless, prompt, max_tokens=LONG)
+    prompt, undisturbed = sure_answer(client, endless, max_tokens=LONG)
     running = RunningAnswer(client, endless, prompt, max_tokens=LONG)
     running.wait_for_chunks(20)
     old = stack.kill("redis")
