@@ -39,6 +39,10 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = HostedModel
         fields = "__all__"
+        help_texts = {
+            "idle_unload_seconds": "So long without a request, and it is unloaded. Empty: it stays "
+            "while there is room.",
+        }
         widgets = {"allowed_groups": UnfoldAdminCheckboxSelectMultipleWidget}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -46,6 +50,8 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
         self.plan: MemoryPlan | None = None
         self.trouble: Trouble | None = None
         self.config_error = ""
+        if "kv_bits" in self.fields:  # not where it can only be read
+            self.fields["kv_bits"].choices = [("", "as computed"), *HostedModel.KvBits.choices]
         for name in self.fields.keys() & COUNTS_AT_LOAD:
             self.fields[name].help_text = format_html(
                 '{} <em class="hearth-when">Counts at the next load.</em>',
