@@ -88,6 +88,7 @@ WHO_MAY = {
     "accounts/data/export": Who.SIGNED_IN,
     "accounts/data/forget": Who.SIGNED_IN,
     "accounts/data/keep": Who.SIGNED_IN,
+    "accounts/sign-out/elsewhere/": Who.SIGNED_IN,
     "chat/conversations": Who.SIGNED_IN,
     "chat/messages": Who.SIGNED_IN,
     "chat/models": Who.SIGNED_IN,
@@ -108,6 +109,8 @@ WHO_MAY = {
 }
 SOCKETS = {"ws/chat": Who.SIGNED_IN, "ws/admin": Who.ADMINISTRATOR}
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+# They change nothing, whoever asks
+PUBLIC_API = {"v1/openapi.json", "v1/docs", "v1/"}
 # The page of the chat tells nothing: what it shows, it asks for
 SAYS_NOTHING = {"c/<uuid:conversation_id>"}
 # Which of these opens, and which leads to another, depends on what the person has to show
@@ -164,6 +167,7 @@ def named(person: User, model: HostedModel) -> dict[str, Any]:
         "id": person.pk,
         "content_type_id": 1,
         "pk": passkey.pk,
+        "model_id": model.pk,
         "name": model.name,
         "token": "wrong",
         "instrument": "live",
@@ -243,6 +247,22 @@ def test_who_may_is_let_in(callers: dict[str, Client], named: dict[str, Any]) ->
             if status not in allowed:  # 405: there is only a POST
                 faults.append(f"{caller}: {route} gave {status}")
     assert not faults, "\n".join(faults)
+
+
+def test_nothing_is_changed_for_a_page_of_another_site(person: User, named: dict[str, Any]) -> None:
+    """A form there can be posted here with the person's cookie, but not with our token."""
+    root = User.objects.get(email="root@example.org")
+    own = [route for route in OTHER_ROUTES if WHO_MAY.get(route) != Who.KEY]
+    faults = []
+    for user, routes in ((person, set(own) - PUBLIC_API), (root, ADMIN_ROUTES)):
+        browser = Client(enforce_csrf_checks=True, raise_request_exception=False)
+        browser.force_login(user)
+        for route in routes:
+            for method in ("POST", "PUT", "PATCH", "DELETE"):
+                status = browser.generic(method, address(route, named)).status_code
+                if status != 403:
+                    faults.append(f"{method} {route} gave {status}")
+    assert not faults, "\n".join(sorted(faults))
 
 
 def test_the_administration_is_the_administrators(
