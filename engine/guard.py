@@ -34,12 +34,16 @@ class Assessment:
     verdict: Verdict
     needed_bytes: int
     limit_bytes: int
+    pinned_bytes: int = 0
 
     @property
     def detail(self) -> str:
+        pinned = f", pinned models hold {self.pinned_bytes / _GIB:.1f} GiB of it"
         return (
             f"the weights need {self.needed_bytes / _GIB:.1f} GiB, "
-            f"the limit for weights here is {self.limit_bytes / _GIB:.1f} GiB; "
+            f"the limit for weights here is {self.limit_bytes / _GIB:.1f} GiB"
+            f"{pinned if self.pinned_bytes else ''}; "
+            f"{'unpin one, ' if self.pinned_bytes else ''}"
             "use a smaller or a quantised model, or raise the memory limit or the model's own"
         )
 
@@ -97,18 +101,28 @@ class MemoryGuard:
         return (used_bytes >= self.tight_bytes) + (used_bytes >= self.critical_bytes)
 
     def assess_load(
-        self, *, needed_bytes: int, active_bytes: int, ceiling_bytes: int | None = None
+        self,
+        *,
+        needed_bytes: int,
+        active_bytes: int,
+        ceiling_bytes: int | None = None,
+        pinned_bytes: int = 0,
     ) -> Assessment:
         """May weights of `needed_bytes`, of a model with this ceiling, be loaded beside
-        `active_bytes` in use?"""
+        `active_bytes` in use, of which `pinned_bytes` will never leave?"""
         limit = int(self.limit_bytes * (1 - _WORKING_FRACTION))
         most = min(limit, self.limit_bytes if ceiling_bytes is None else ceiling_bytes)
         verdict = Verdict.FITS
-        if needed_bytes > most:
+        if needed_bytes > most or needed_bytes + pinned_bytes > limit:
             verdict = Verdict.NEVER
         elif needed_bytes + active_bytes > limit:
             verdict = Verdict.NOT_NOW
-        return Assessment(verdict=verdict, needed_bytes=needed_bytes, limit_bytes=most)
+        return Assessment(
+            verdict=verdict,
+            needed_bytes=needed_bytes,
+            limit_bytes=most,
+            pinned_bytes=pinned_bytes,
+        )
 
     def note(self, kind: str, *, model: str = "", num_bytes: int = 0) -> None:
         """Something that changed the memory: counted, and marked on the timeline."""

@@ -15,7 +15,7 @@ from engine import wire
 from engine.core.answer import TextStream
 from engine.core.constraint import PendingGrammar
 from engine.core.delivery import Delivery
-from engine.core.limits import Limits
+from engine.core.limits import NO_LIMITS, Limits
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
@@ -26,7 +26,6 @@ from engine.row_memory import Admission, most_slice_tokens
 from engine.sizing.estimate import Estimate
 
 Events = list[tuple[str, wire.Event]]
-_NO_LIMITS = Limits(is_quiet=True)
 logger = logging.getLogger(__name__)
 
 
@@ -237,7 +236,7 @@ class ModelHandle:
         if self._reuse is not None:
             self._reuse.persist()
 
-    def turn(self, *, others_decode: bool = False, limits: Limits = _NO_LIMITS) -> Events:
+    def turn(self, *, others_decode: bool = False, limits: Limits = NO_LIMITS) -> Events:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue() + self._end_rejected()
         self._end_patience()

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from engine import wire
 from engine.guard import LOST_ESTIMATES, MemoryGuard
 from engine.model.memory import MemoryReadings
 from engine.sizing.estimate import Estimate
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSize:
+    """Of a model that need not be loaded. `estimate` is None for what keeps no rows."""
+
+    weight_bytes: int
+    estimate: Estimate | None
 
 
 def memory_status(
@@ -43,7 +52,36 @@ def memory_status(
     )
 
 
-def model_memory(
+def model_memories(
+    specs: Mapping[str, wire.ModelSpec],
+    sizes: Mapping[str, ModelSize],
+    loaded: Mapping[str, int],
+    *,
+    limit_bytes: int,
+) -> tuple[wire.ModelMemory, ...]:
+    """What every model needs and has room for. `loaded`: weights of those that are."""
+    weights = {name: loaded.get(name, size.weight_bytes) for name, size in sizes.items()}
+    pinned = {name for name in sizes if specs[name].is_pinned}
+    pinned_bytes = sum(weights[name] for name in pinned)
+
+    def room_bytes(name: str) -> int:
+        others_bytes = pinned_bytes - (weights[name] if name in pinned else 0)
+        return min(limit_bytes - others_bytes, specs[name].ceiling_bytes(limit_bytes))
+
+    return tuple(
+        _model_memory(
+            name,
+            size.estimate,
+            weight_bytes=weights[name],
+            room_bytes=room_bytes(name) - weights[name],
+            is_loaded=name in loaded,
+            is_pinned=name in pinned,
+        )
+        for name, size in sizes.items()
+    )
+
+
+def _model_memory(
     name: str,
     estimate: Estimate | None,
     *,

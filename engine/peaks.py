@@ -97,6 +97,8 @@ class MeasuredRunner:
         self._num_decodes += bool(step.decodes)
 
     def _told_by(self, step: Step) -> tuple[PeakLearner, Parts | None]:
+        if step.joins and len(step.decodes) == 1:
+            return self._model.steps, None  # a single row is not copied
         if step.joins:
             longest = max(self._joined.values()) + self._num_decodes
             return self._model.steps, self._estimate.step_parts(len(step.decodes), longest)

@@ -17,9 +17,8 @@ from engine import wire
 from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery
 from engine.guard import MemoryGuard, Verdict
 from engine.handle import Events, ModelHandle
-from engine.memory_report import model_memory
+from engine.memory_report import ModelSize, model_memories
 from engine.shelf import Handle, LoadFailed, Shelf
-from engine.sizing.estimate import Estimate
 from engine.vector_handle import VectorHandle
 
 _RETRY_SECONDS = 10.0
@@ -43,14 +42,6 @@ class _Failure:
     at: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Size:
-    """Of a model that need not be loaded. `estimate` is None for what keeps no rows."""
-
-    weight_bytes: int
-    estimate: Estimate | None
-
-
 class ModelPool:
     """Invariant: a delivery waits here only while its model is not loaded."""
 
@@ -70,7 +61,7 @@ class ModelPool:
         self._waiting: dict[str, list[tuple[AnyDelivery, float]]] = {}
         self._wanted: set[str] = set()
         self._failures: dict[str, _Failure] = {}
-        self._sizes: dict[str, _Size] = {}
+        self._sizes: dict[str, ModelSize] = {}
         self._loading: _Loading | None = None
         self._may_look_at = float("-inf")
 
@@ -156,7 +147,7 @@ class ModelPool:
         self._sizes = {}
         for name, spec in self._specs.items():
             try:
-                self._sizes[name] = _Size(
+                self._sizes[name] = ModelSize(
                     weight_bytes=self._shelf.weight_bytes(spec),
                     estimate=self._shelf.estimate(self._as_loaded(spec)),
                 )
@@ -170,30 +161,16 @@ class ModelPool:
 
     def memories(self) -> tuple[wire.ModelMemory, ...]:
         """What every model needs and has room for, loaded or not."""
-        weights = {name: size.weight_bytes for name, size in self._sizes.items()}
-        weights |= {handle.spec.name: handle.weight_bytes for handle in self._handles.values()}
-        pinned_bytes = sum(
-            num_bytes for name, num_bytes in weights.items() if self._is_pinned(name)
-        )
-        return tuple(
-            model_memory(
-                name,
-                size.estimate,
-                weight_bytes=weights[name],
-                room_bytes=min(
-                    self._guard.limit_bytes
-                    - pinned_bytes
-                    - (0 if self._is_pinned(name) else weights[name]),
-                    self._ceiling_bytes(name) - weights[name],
-                ),
-                is_loaded=name in self._handles,
-                is_pinned=self._is_pinned(name),
-            )
-            for name, size in self._sizes.items()
-        )
+        loaded = {name: handle.weight_bytes for name, handle in self._handles.items()}
+        return model_memories(self._specs, self._sizes, loaded, limit_bytes=self._guard.limit_bytes)
 
     def _is_pinned(self, name: str) -> bool:
         return name in self._specs and self._specs[name].is_pinned
+
+    def _pinned_bytes(self, *, besides: str) -> int:
+        """Of what is loaded and stays."""
+        pinned = (one for one in self._handles.values() if self._is_pinned(one.spec.name))
+        return sum(one.weight_bytes for one in pinned if one.spec.name != besides)
 
     def _ceiling_bytes(self, name: str) -> int:
         return self._specs[name].ceiling_bytes(self._guard.limit_bytes)
@@ -252,7 +229,16 @@ class ModelPool:
         try:
             progress = next(loading.progress)
         except LoadFailed as error:
-            return self._fail(loading.name, wire.Code.MODEL_LOAD_FAILED, str(error))
+            detail = str(error)
+        else:
+            return self._go_on(loading, progress)
+        # Only now nothing refers to what was loaded of it: the error's traceback did.
+        events = self._fail(loading.name, wire.Code.MODEL_LOAD_FAILED, detail)
+        del loading
+        self._shelf.give_memory_back()
+        return events
+
+    def _go_on(self, loading: _Loading, progress: float | Handle) -> Events:
         if isinstance(progress, float):
             return self._show(loading, progress)
         return self._finish_loading(loading, progress)
@@ -271,7 +257,10 @@ class ModelPool:
             return self._fail(name, wire.Code.MODEL_LOAD_FAILED, str(error))
         active = self._shelf.active_bytes()
         assessment = self._guard.assess_load(
-            needed_bytes=needed, active_bytes=active, ceiling_bytes=self._ceiling_bytes(name)
+            needed_bytes=needed,
+            active_bytes=active,
+            ceiling_bytes=self._ceiling_bytes(name),
+            pinned_bytes=self._pinned_bytes(besides=name),
         )
         if assessment.verdict is Verdict.NEVER:
             self._guard.note("refusal", model=name, num_bytes=needed)

@@ -143,7 +143,7 @@ class DeviceShelf:
         return VectorHandle(
             spec,
             runner=runner,
-            estimate=self._peaks(spec).estimate,
+            estimate=self.estimate(spec),
             ledger=self._ledger,
             vitals=self._vitals,
             weight_bytes=loaded.weight_bytes,

@@ -10,14 +10,17 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from engine import wire
 from engine.core.bundling import Input, Pending, plan_bundle
 from engine.core.cost import CostModel
 from engine.core.delivery import VectorDelivery
+from engine.core.limits import NO_LIMITS, Limits
 from engine.core.pacing import Pace, TimeLedger
 from engine.metrics import Vitals
+from engine.sizing.estimate import Estimate
 from engine.vector_request import VectorRequest
 
 Events = list[tuple[str, wire.Event]]
@@ -62,6 +65,7 @@ class VectorHandle:
         runner: Computer,
         ledger: TimeLedger,
         vitals: Vitals,
+        estimate: Estimate | None = None,
         weight_bytes: int = 0,
         context_limit_tokens: int = 0,
         clock: Callable[[], float] = time.monotonic,
@@ -72,6 +76,7 @@ class VectorHandle:
         self.row_bytes = 0  # nothing outlives a call
         self.last_used_at = clock()
         self._context_limit_tokens = context_limit_tokens
+        self._estimate = estimate
         self._runner = runner
         self._ledger = ledger
         self._vitals = vitals
@@ -141,13 +146,15 @@ class VectorHandle:
     def persist(self) -> None:
         """It keeps nothing."""
 
-    def turn(self, *, others_decode: bool = False) -> Events:
-        """Compute one bundle, unless those who decode are owed their time."""
+    def turn(self, *, others_decode: bool = False, limits: Limits = NO_LIMITS) -> Events:
+        """Compute one bundle, unless those who decode are owed their time, or memory is theirs."""
         events = self._end_overdue()
         if not self._live or (others_decode and self._ledger.owes_decode):
             return events
         seconds = self._pace.slice_seconds(someone_decodes=others_decode)
-        bundle = self._next_bundle(seconds)
+        bundle = self._next_bundle(seconds, limits)
+        if not self._may_compute(bundle, seconds, limits):
+            return events
         events += self._announce(bundle)
         started = self._clock()
         try:
@@ -159,7 +166,22 @@ class VectorHandle:
         self._learn(num_tokens, self._clock() - started, others_decode=others_decode)
         return events + self._answer(bundle, results)
 
-    def _next_bundle(self, seconds: float) -> tuple[Input, ...]:
+    def _may_compute(self, bundle: tuple[Input, ...], seconds: float, limits: Limits) -> bool:
+        """One that does not fit beside others' rows waits for them; with nobody there it goes on:
+        it is as small as it can be."""
+        if limits.is_quiet or self._long is not None:
+            return True
+        longest = max(len(one.token_ids) for one in bundle)
+        num_tokens = min(longest, self._width(seconds, context=0)) if len(bundle) == 1 else longest
+        return self._fits(limits, len(bundle), num_tokens)
+
+    def _fits(self, limits: Limits, num_rows: int, num_tokens: int) -> bool:
+        if self._estimate is None:
+            return True
+        needed = self._estimate.bundle_bytes(num_rows, num_tokens)
+        return needed <= min(limits.free_bytes, limits.own_free_bytes)
+
+    def _next_bundle(self, seconds: float, limits: Limits) -> tuple[Input, ...]:
         """A long row shares its turns with what fits into one."""
         if self._suspects and self._long is None:
             return (self._suspects[0],)
@@ -174,6 +196,7 @@ class VectorHandle:
             seconds=seconds,
             now=self._clock(),
             max_rows=self._pace.max_rows,
+            fits=partial(self._fits, limits),
         )
 
     def _pending(self, seconds: float) -> list[Pending]:

@@ -131,7 +131,7 @@ class Worker:
             if handle.spec.clears_buffers and _has_sliced(events):
                 self._reclaimer.clear_now()
             return events
-        return handle.turn(others_decode=others_decode)
+        return handle.turn(others_decode=others_decode, limits=limits)
 
     def _guard_memory(self) -> Limits:
         """Relieve the memory if it must be; what the models of this turn may use."""

@@ -7,13 +7,15 @@ for a turn is a bundle alone, and is computed over several turns.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.core.cost import CostModel
 
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 _MOST_TOKENS = 8192  # padding included; more at once computes no faster
 _SIMILAR_FACTOR = 2
+
+Fits = Callable[[int, int], bool]  # so many rows of so many tokens, padding included, into memory
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,13 @@ class Pending:
 
 
 def plan_bundle(
-    pending: Sequence[Pending], *, cost: CostModel, seconds: float, now: float, max_rows: int
+    pending: Sequence[Pending],
+    *,
+    cost: CostModel,
+    seconds: float,
+    now: float,
+    max_rows: int,
+    fits: Fits = lambda num_rows, num_tokens: True,
 ) -> tuple[Input, ...]:
     """At least one input, and as many as fit into `seconds`. The request with least left goes
     first, but waiting counts; others fill what room is left with inputs of its lengths."""
@@ -55,6 +63,8 @@ def plan_bundle(
             continue
         num_tokens = wider * (len(bundle) + 1)
         if num_tokens > _MOST_TOKENS or cost.predict(num_tokens, wider / 2) > seconds:
+            break
+        if not fits(len(bundle) + 1, wider):
             break
         bundle.append(one)
         longest, shortest = wider, narrower

@@ -12,7 +12,8 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache
 
 COLUMN_TOKENS = 64
-_SPARE_TOKENS = 256  # room for so many steps, before the buffers move
+SPARE_TOKENS = 256  # room for so many steps, before the buffers move
+_WASTE = 256  # more room than this is given back
 
 
 class AlignedRows(BatchKVCache):  # type: ignore[misc]
@@ -56,7 +57,9 @@ class AlignedRows(BatchKVCache):  # type: ignore[misc]
         all_keys, all_values, offset, left_padding, end = self.state
         if all_keys is None:
             return
-        capacity = _round_up(end + _SPARE_TOKENS)
+        capacity = _round_up(end + SPARE_TOKENS)
+        if all_keys.shape[2] % COLUMN_TOKENS == 0 and end < all_keys.shape[2] <= capacity + _WASTE:
+            return
         self.state = (
             _resized(all_keys[..., :end, :], capacity),
             _resized(all_values[..., :end, :], capacity),

@@ -14,7 +14,7 @@ import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_lm.models.cache import BatchKVCache, CacheList, KVCache, make_prompt_cache
 
-from engine.model.aligned_rows import AlignedRows
+from engine.model.aligned_rows import SPARE_TOKENS, AlignedRows
 
 Caches = list[Any]
 
@@ -101,7 +101,7 @@ def may_stack_level(rows: list[Caches]) -> bool:
 def stacking_level(rows: list[Caches]) -> Iterator[Any]:
     """The layers of level caches of several level caches, which may be stacked."""
     for index in range(len(rows[0])):
-        stacked = _roomy(_stack_layer([_trimmed(part) for part in _take_layer(rows, index)]))
+        stacked = _stack_roomy(_take_layer(rows, index))
         mx.eval(stacked.state)
         yield stacked
 
@@ -161,22 +161,51 @@ def _take_layer(rows: list[Caches], index: int) -> list[Any]:
 
 
 def _merge_layer(parts: list[Any], *, aligns: bool) -> Any:
-    layer = parts[0].merge(parts)
-    if aligns and type(layer) is BatchKVCache:
-        return AlignedRows.of(layer)
-    return _roomy(layer)
+    if not _are_plain(parts):
+        return parts[0].merge(parts)
+    spare = SPARE_TOKENS if aligns else 1
+    lengths = [part.size() for part in parts]
+    longest = max(lengths)
+    keys, values = _laid_out(parts, spare_tokens=spare)
+    padding = [longest - length for length in lengths]
+    layer = BatchKVCache.from_state(
+        (keys, values, mx.array(lengths), mx.array(padding), longest)  # as mlx-lm merges them
+    )
+    return AlignedRows.of(layer) if aligns else layer
 
 
-def _roomy(layer: Any) -> Any:
-    """With room for the next tokens: a cache that is full is copied once more by the next step."""
-    if type(layer) not in (KVCache, BatchKVCache) or layer.keys is None:
-        return layer
-    keys, values, *counters = layer.state
-    missing = -(-(layer.size() + 1) // layer.step) * layer.step - keys.shape[2]
-    if missing <= 0:
-        return layer
-    widths = [(0, 0), (0, 0), (0, missing), (0, 0)]
-    return type(layer).from_state((mx.pad(keys, widths), mx.pad(values, widths), *counters))
+def _stack_roomy(parts: list[Any]) -> Any:
+    if not _are_plain(parts):
+        return _stack_layer(parts)
+    return KVCache.from_state((*_laid_out(parts, spare_tokens=1), parts[0].size()))
+
+
+def _are_plain(parts: list[Any]) -> bool:
+    return all(type(one) is KVCache for one in parts) and any(one.size() for one in parts)
+
+
+def _laid_out(parts: list[KVCache], *, spare_tokens: int) -> tuple[mx.array, mx.array]:
+    """The rows of several caches under each other, their ends level, with room for the next tokens:
+    a full buffer would be copied once more by the next step."""
+    longest = max(part.size() for part in parts)
+    return tuple(  # type: ignore[return-value]
+        _place([(part.size(), getattr(part, name)) for part in parts], longest, spare_tokens)
+        for name in ("keys", "values")
+    )
+
+
+def _place(parts: list[tuple[int, Any]], longest: int, spare_tokens: int) -> mx.array:
+    known = next(array for _, array in parts if array is not None)
+    counts = [1 if array is None else array.shape[0] for _, array in parts]
+    capacity = -(-(longest + spare_tokens) // KVCache.step) * KVCache.step
+    placed = mx.zeros((sum(counts), known.shape[1], capacity, known.shape[3]), known.dtype)
+    first = 0
+    for (length, array), count in zip(parts, counts, strict=True):
+        if length:
+            start = longest - length
+            placed[first : first + count, :, start:longest] = array[..., :length, :]
+        first += count
+    return placed
 
 
 def _may_stack(layers: list[Any]) -> bool:

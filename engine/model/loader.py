@@ -55,12 +55,12 @@ class LoadProgress:
     loaded: LoadedModel | None = None
 
 
-def stored_weight_bytes(path: Path) -> int:
-    """Bytes of all tensors, read from the safetensors headers alone. Raises LoadFailed."""
+def stored_weight_bytes(path: Path, *, casts_to_float32: bool = False) -> int:
+    """Bytes of all tensors once loaded, from the safetensors headers alone. Raises LoadFailed."""
     files = sorted(path.glob("model*.safetensors"))
     if not files:
         raise LoadFailed(f"no model*.safetensors in {path}")
-    return sum(_tensor_bytes(file) for file in files)
+    return sum(_tensor_bytes(file, casts_to_float32=casts_to_float32) for file in files)
 
 
 def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
@@ -196,11 +196,15 @@ def _header_hash(file: Path) -> str:
         return hashlib.sha256(stream.read(size)).hexdigest()
 
 
-def _tensor_bytes(file: Path) -> int:
+def _tensor_bytes(file: Path, *, casts_to_float32: bool) -> int:
     try:
         header = _read_header(file)
         tensors = [entry for name, entry in header.items() if name != "__metadata__"]
-        return sum(entry["data_offsets"][1] - entry["data_offsets"][0] for entry in tensors)
+        grown = {"BF16": 2, "F16": 2} if casts_to_float32 else {}
+        return sum(
+            (entry["data_offsets"][1] - entry["data_offsets"][0]) * grown.get(entry["dtype"], 1)
+            for entry in tensors
+        )
     except (OSError, ValueError, LookupError, TypeError, struct.error) as error:
         raise LoadFailed(f"{file.name} is no safetensors file: {error}") from error
 

@@ -59,6 +59,11 @@ class PeakMeter:
         """Since `begin`."""
         return mx.get_peak_memory()
 
+    def forget(self) -> None:
+        """What was highest up to now."""
+        mx.reset_peak_memory()
+        self._highest_bytes = 0
+
     def highest_ever_bytes(self) -> int:
         self._highest_bytes = max(self._highest_bytes, mx.get_peak_memory())
         return self._highest_bytes

@@ -95,6 +95,11 @@ class Estimate:
         which rows join or their caches grow."""
         return _corrected(self.step_parts(num_rows, longest_tokens), self.correction.steps)
 
+    def bundle_bytes(self, num_rows: int, num_tokens: int) -> int:
+        """What computing so many whole rows takes, padded to `num_tokens` each, without caches."""
+        parts = self.slice_parts(num_tokens, 0, num_rows=num_rows)
+        return _corrected(parts, self.correction.slices)
+
     def slice_parts(self, slice_tokens: int, context_tokens: int, *, num_rows: int = 1) -> Parts:
         """As the formula has it; `num_rows` rows of `slice_tokens` each."""
         length = context_tokens + slice_tokens

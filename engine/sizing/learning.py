@@ -16,10 +16,10 @@ from engine.sizing.estimate import Parts
 
 Factors = tuple[float, ...]
 
-_FORGETTING = 0.98
-_START_WEIGHT = 0.05  # of one measurement of the largest shape
-_SAFETY = 1.02
-_LIFT_FORGETTING = 0.03
+_FORGETTING = 0.95
+_START_WEIGHT = 0.005  # of one measurement of the largest shape
+_SAFETY = 1.03
+_LIFT_FORGETTING = 0.2
 _TELLING = 0.3  # of the largest measured; what is less cannot lift
 _LEAST_FACTOR, _LARGEST_FACTOR = 0.25, 16.0  # of the usual ones
 _TELLING_ALL = 0.3  # of the largest part; seeing so much lets a factor fall as far as it goes

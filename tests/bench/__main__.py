@@ -43,6 +43,7 @@ BENCHMARKS = (
     "agent",
     "probe",
     "estimate",
+    "pressure",
 )
 
 

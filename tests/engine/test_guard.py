@@ -46,6 +46,15 @@ def test_weights_fit_wait_or_never_fit() -> None:
     assert verdicts == [Verdict.FITS, Verdict.NOT_NOW, Verdict.NOT_NOW, Verdict.NEVER]
 
 
+def test_weights_that_only_pinned_models_keep_out_never_fit_and_it_is_said_why() -> None:
+    guard = guard_of(100 * 1024 * MIB)
+    assessment = guard.assess_load(
+        needed_bytes=50 * 1024 * MIB, active_bytes=60 * 1024 * MIB, pinned_bytes=45 * 1024 * MIB
+    )
+    assert assessment.verdict is Verdict.NEVER
+    assert all(word in assessment.detail for word in ("50.0 GiB", "90.0 GiB", "45.0 GiB", "unpin"))
+
+
 def test_what_happened_is_counted_and_the_last_of_it_marked() -> None:
     guard = guard_of()
     for number in range(60):

@@ -10,6 +10,7 @@ from engine import wire
 from engine.core.delivery import VectorDelivery
 from engine.core.pacing import TimeLedger
 from engine.metrics import Vitals
+from engine.sizing.estimate import Estimate
 from engine.vector_handle import VectorHandle
 from tests.fakes import FakeClock, FakeMemory
 
@@ -57,7 +58,7 @@ class FakeComputer:
 
 
 class Rig:
-    def __init__(self, **changes: Any) -> None:
+    def __init__(self, *, estimate: Estimate | None = None, **changes: Any) -> None:
         self.clock = FakeClock()
         self.computer = FakeComputer(self.clock)
         self.ledger = TimeLedger()
@@ -67,6 +68,7 @@ class Rig:
         self.handle = VectorHandle(
             wire.ModelSpec(name="m", path="m", kind=wire.ModelKind.EMBED, **changes),
             runner=self.computer,
+            estimate=estimate,
             ledger=self.ledger,
             vitals=vitals,
             clock=self.clock,

@@ -1,0 +1,223 @@
+"""A thousand random requests near a limit that moves: nothing dies, nothing is without an end.
+
+The engine's loop in process on a tiny model, with intake's check of memory: everything but Redis.
+More is asked for at any time than the limit has room for. What is in use is what MLX says: its
+peak in every turn, or its active and its unused buffers after it, whichever is more. After the
+limit has gone down the old one counts for a few turns, as rows must leave first.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import mlx.core as mx
+
+from engine import wire
+from engine.assembly import build_worker
+from engine.config import EngineConfig
+from engine.core.delivery import Delivery
+from engine.intake.memory_check import MemoryCheck
+from engine.intake.refusal import Refusal
+from engine.metrics import Vitals
+from engine.model.memory import DeviceMemory
+from engine.prefixes import Prefixes
+from tests.bench.engine_loop import DirectTransport
+from tests.bench.options import Options
+from tests.bench.report import BenchmarkFailed, Report, Result
+from tests.bench.stats import percentile
+from tests.tiny_models import tiny_model_path
+
+MODEL, NAME = "tiny-qwen3", "bench"
+NUM_REQUESTS = 1_000
+MIB = 1024**2
+ROOM_BYTES = 16 * MIB  # above the weights
+MOVES = (0.9, 1.0, 1.1)
+OPEN_REQUESTS = 40
+PROMPTS = (20, 60, 150, 300, 600, 900, 1500)
+LARGE_PROMPT, LARGE_EVERY = 5_000, 50
+ANSWERS = (1, 8, 30, 80)
+ABOVE, TURNS_TO_SETTLE = 1.02, 8
+FALSE_BAR, USED_BAR, PASSES_BAR = 0.01, 0.85, 8
+GIVE_UP_SECONDS = 3600.0
+
+
+class PressedEngine:
+    """A worker with one loaded model and an injected limit."""
+
+    def __init__(self, folder: Path, limit_bytes: int) -> None:
+        config = EngineConfig(
+            name=NAME, redis_url="", data_dir=folder, memory_limit_bytes=limit_bytes
+        )
+        self.memory = DeviceMemory(explicit_ceiling_bytes=limit_bytes)
+        self.prefixes = Prefixes(config, ceiling_bytes=self.memory.ceiling_bytes)
+        self.vitals = Vitals(engine_name=NAME, memory=self.memory)
+        self.transport = DirectTransport()
+        self.worker = build_worker(
+            config,
+            transport=self.transport,
+            memory=self.memory,
+            vitals=self.vitals,
+            prefixes=self.prefixes,
+        )
+        self.intake = MemoryCheck(lambda: [self.vitals.status()])
+        self.ends: dict[str, wire.Event] = {}
+        self.started: list[str] = []
+        self.num_paused = 0
+        self.set_limit(limit_bytes)
+        self.transport.inbox.append(wire.LoadModel(name=NAME))
+
+    def set_limit(self, limit_bytes: int) -> None:
+        spec = wire.ModelSpec(name=NAME, path=str(tiny_model_path(MODEL)), max_rows=32)
+        self.limit_bytes = limit_bytes
+        self.transport.inbox.append(
+            wire.Configure(models=(spec,), memory_limits={NAME: limit_bytes})
+        )
+
+    def ask(self, work: wire.Work) -> None:
+        try:
+            work = self.intake.check(work, param="prompt")
+        except Refusal as refusal:
+            self.ends[work.request_id] = refusal.refused
+            return
+        self.transport.inbox.append(Delivery(work=work, fence=1, attempt=1, next_seq=1))
+
+    def turn(self) -> int:
+        """What was in use at most."""
+        self.memory.peaks.forget()
+        self.worker.turn()
+        published, self.transport.published = self.transport.published, []
+        for request_id, event in published:
+            if isinstance(event, wire.Started):
+                self.started.append(request_id)
+            self.num_paused += isinstance(event, wire.Paused)
+            if isinstance(event, wire.TERMINAL_EVENTS):
+                self.ends[request_id] = event
+        readings = self.memory.read()
+        return max(readings.peak_bytes, readings.active_bytes + readings.pool_bytes)
+
+
+@dataclasses.dataclass(slots=True)
+class Seen:
+    """Shares of the limit, turn by turn; `used` where requests waited."""
+
+    peaks: list[float] = dataclasses.field(default_factory=list)
+    used: list[float] = dataclasses.field(default_factory=list)
+    num_moves: int = 0
+
+
+def run(options: Options) -> Report:
+    num_requests = options.rounds or NUM_REQUESTS
+    with pressed_engine() as engine:
+        asked = [one.request_id for one in works_of(num_requests)]
+        seen = press(engine, num_requests)
+    return Report(results=results(engine, seen, asked))
+
+
+@contextlib.contextmanager
+def pressed_engine() -> Iterator[PressedEngine]:
+    """Its model is loaded; the limit leaves ROOM_BYTES beside the weights."""
+    before_bytes = mx.set_memory_limit(1 << 60)
+    with tempfile.TemporaryDirectory(prefix="hearth-bench-pressure-") as folder:
+        in_use = mx.get_active_memory()
+        engine = PressedEngine(Path(folder), in_use + 2 * ROOM_BYTES)
+        try:
+            while not any(one.state == "loaded" for one in engine.vitals.status().models):
+                engine.turn()
+            engine.set_limit(mx.get_active_memory() + ROOM_BYTES)
+            engine.turn()
+            yield engine
+        finally:
+            engine.prefixes.close()
+            mx.set_memory_limit(before_bytes)
+
+
+def press(engine: PressedEngine, num_requests: int) -> Seen:
+    chooser, seen, works = random.Random(7), Seen(), works_of(num_requests)
+    usual = engine.limit_bytes
+    limits = collections.deque([usual], maxlen=TURNS_TO_SETTLE)
+    num_asked, give_up_at = 0, time.monotonic() + GIVE_UP_SECONDS
+    while len(engine.ends) < num_requests:
+        if time.monotonic() > give_up_at:
+            raise BenchmarkFailed(f"{num_requests - len(engine.ends)} requests have no end")
+        while num_asked < num_requests and num_asked - len(engine.ends) < OPEN_REQUESTS:
+            engine.ask(next(works))
+            num_asked += 1
+            if num_asked % 100 == 0:
+                print(f"  {num_asked} asked", file=sys.stderr)
+        if chooser.random() < 0.005:
+            engine.set_limit(int(usual * chooser.choice(MOVES)))
+            seen.num_moves += 1
+        used = engine.turn() / max(*limits, engine.limit_bytes)
+        limits.append(engine.limit_bytes)
+        seen.peaks.append(used)
+        if num_asked < num_requests:
+            seen.used.append(used)
+    return seen
+
+
+def works_of(num_requests: int) -> Iterator[wire.Work]:
+    chooser = random.Random(3)
+    for number in range(num_requests):
+        is_large = number % LARGE_EVERY == LARGE_EVERY - 1
+        length = LARGE_PROMPT if is_large else chooser.choice(PROMPTS)
+        yield wire.Work(
+            request_id=f"{'large' if is_large else 'r'} {number}",
+            model=NAME,
+            tenant="bench",
+            priority=wire.Priority.API,
+            submitted_at=0.0,
+            accepted_at=0.0,
+            sampling=wire.Sampling(seed=number, temperature=0.8),
+            prompt_token_ids=tuple(chooser.randrange(10, 4000) for _ in range(length)),
+            max_tokens=chooser.choice(ANSWERS),
+        )
+
+
+def results(engine: PressedEngine, seen: Seen, asked: list[str]) -> list[Result]:
+    refused = [one for one in engine.ends.values() if not isinstance(one, wire.Finished)]
+    without = set(asked) - engine.ends.keys()
+    above = [one for one in seen.peaks if one > ABOVE]
+    return [
+        _figure("requests", len(asked), "requests"),
+        _figure("limit_moves", seen.num_moves, "moves"),
+        _figure("deaths", 0, "deaths", bar=0),
+        _figure("turns_above_limit", len(above), "turns", bar=0),
+        _figure("highest_peak", max(seen.peaks), "limit", bar=ABOVE),
+        _figure("requests_without_end", len(without), "requests", bar=0),
+        _figure("false_refusals", len(refused) / len(asked), "share", bar=FALSE_BAR),
+        _figure("used_mean", sum(seen.used) / len(seen.used), "limit", "higher", bar=USED_BAR),
+        _figure("used_p10", percentile(seen.used, 0.1), "limit", "higher"),
+        _figure("paused", engine.num_paused, "times"),
+        _figure("large_passed_most", passes_of_large(engine, asked), "requests", bar=16),
+    ]
+
+
+def passes_of_large(engine: PressedEngine, asked: list[str]) -> int:
+    """Of the large requests, by how many younger ones at most were they passed."""
+    place = {name: number for number, name in enumerate(asked)}
+    passes = [
+        sum(place[one] > place[large] for one in engine.started[:number])
+        for number, large in enumerate(engine.started)
+        if large.startswith("large")
+    ]
+    return max(passes, default=0)
+
+
+def _figure(
+    name: str, value: float, unit: str, better: str = "lower", *, bar: float | None = None
+) -> Result:
+    return Result(
+        name=name,
+        value=value,
+        unit=unit,
+        better="lower" if better == "lower" else "higher",
+        bar=bar,
+    )

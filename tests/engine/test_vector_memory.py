@@ -1,0 +1,42 @@
+"""Embeddings and scores beside rows that need the memory."""
+
+from __future__ import annotations
+
+from engine.core.limits import Limits
+from engine.sizing.estimate import Estimate, Numbers
+from engine.sizing.shape import shape_of
+from tests.engine.sizing.configs import QWEN3_8B
+from tests.engine.test_vector_handle import Rig
+
+ESTIMATE = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=True))
+TEXT = (1,) * 100
+
+
+def rig_with(num_texts: int) -> Rig:
+    rig = Rig(estimate=ESTIMATE, max_rows=16)
+    rig.add("a", *[TEXT] * num_texts)
+    return rig
+
+
+def test_a_bundle_is_no_larger_than_memory_allows() -> None:
+    rig = rig_with(8)
+    limits = Limits(free_bytes=ESTIMATE.bundle_bytes(3, len(TEXT)))
+    rig.note(rig.handle.turn(limits=limits))
+    assert rig.computer.runs == [3 * len(TEXT)]
+
+
+def test_what_does_not_fit_beside_rows_waits_for_them() -> None:
+    rig = rig_with(2)
+    rig.note(rig.handle.turn(limits=Limits(free_bytes=10)))
+    assert rig.computer.runs == [] and not rig.handle.is_idle
+    rig.note(rig.handle.turn(limits=Limits(free_bytes=10, is_quiet=True)))
+    assert len(rig.computer.runs) == 1
+
+
+def test_a_long_text_that_was_begun_goes_on() -> None:
+    rig = Rig(estimate=ESTIMATE, stall_ms=10)
+    rig.add("a", (1,) * 5000)
+    rig.turn()
+    num_runs = len(rig.computer.runs)
+    rig.note(rig.handle.turn(limits=Limits(free_bytes=10)))
+    assert len(rig.computer.runs) == num_runs + 1
