@@ -50,6 +50,22 @@ async def test_a_stream_has_texts_an_end_and_usage(
     assert (lines[0], lines[-1]) == (": accepted", "data: [DONE]")
 
 
+@pytest.mark.parametrize("fields", [{}, {"echo": True}, {"logprobs": 1}, {"n": 2}])
+async def test_every_chunk_has_the_published_form(
+    api: AsyncClient, engine: ScriptedEngine, fields: dict[str, Any]
+) -> None:
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    chunks = chunks_in(await lines_of(await ask(api, **options, **fields)))
+    assert len(chunks) >= 4
+    for chunk in chunks:
+        # The description forgets what OpenAI itself sends before the end: null for both
+        for choice in chunk["choices"]:
+            choice["finish_reason"] = choice["finish_reason"] or "stop"
+        if chunk["usage"] is None:
+            del chunk["usage"]
+        check("CreateCompletionResponse", chunk)
+
+
 @pytest.mark.parametrize(
     ("prompt", "sent"),
     [
