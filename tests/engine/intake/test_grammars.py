@@ -126,6 +126,76 @@ def test_a_bomb_is_refused_soon_and_others_go_on_meanwhile(desk: GrammarDesk) ->
         desk.check([grammar])  # known at once from now on
 
 
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
+    return schema
+
+
+def web(size: int) -> dict[str, Any]:
+    """Objects that refer to one another all over."""
+
+    def one(number: int) -> dict[str, Any]:
+        others = {side: (number * step + 1) % size for side, step in (("l", 7), ("r", 3))}
+        properties = {side: {"$ref": f"#/$defs/n{other}"} for side, other in others.items()}
+        return {"type": "object", "properties": properties}
+
+    return {"$defs": {f"n{at}": one(at) for at in range(size)}, "$ref": "#/$defs/n0"}
+
+
+WORDS = [f"w{number * 2654435761 % 10**9}" for number in range(50_000)]
+PATTERNS = [{"type": "string", "pattern": f".*[{one}].{{10}}"} for one in "abcdefghij"]
+NASTY = {
+    "deep": ("json_schema", nested(5000)),
+    "web": ("json_schema", web(200)),
+    "product": ("json_schema", bomb(9)),
+    "values": ("json_schema", {"enum": WORDS}),
+    "crossing": ("json_schema", {"allOf": PATTERNS}),
+    "long text": ("json_schema", {"type": "string", "minLength": 10**5, "maxLength": 10**6}),
+    "words": ("regex", "|".join(WORDS)),
+    "powers": ("regex", "((a{1,1000}){1,1000}){1,1000}"),
+    "stars": ("regex", "((a|b)*c?)*" * 500),
+    "backwards": ("regex", ".*a.{5000}"),
+    "choices": ("choice", WORDS),
+    "rules": ("lark", "start: " + " ".join(["start"] * 500) + ' | "a" | ""'),
+}
+
+
+def test_nothing_nasty_harms_the_desk(desk: GrammarDesk) -> None:
+    """Each is let in or refused by its name; then the desk goes on as before."""
+    pending = {name: nasty(kind, source) for name, (kind, source) in NASTY.items()}
+    refused = {}
+
+    def all_are_settled() -> bool:
+        for name, grammar in list(pending.items()):
+            try:
+                if desk.check([grammar]):
+                    del pending[name]
+            except Refusal as refusal:
+                refused[name] = refusal.refused
+                del pending[name]
+        return not pending
+
+    wait_until(all_are_settled, seconds=60.0)
+    assert {"deep", "product", "crossing", "choices"} <= refused.keys()
+    assert {one.param for one in refused.values()} == {PARAM}
+    wait_until(lambda: desk.check([nasty("regex", "after(wards)?")]))
+
+
+def nasty(kind: str, source: Any) -> wire.Grammar:
+    text = source if isinstance(source, str) else _dumped(source)
+    return wire.Grammar(kind=wire.GrammarKind(kind), param=PARAM, source=text)
+
+
+def _dumped(source: Any) -> str:
+    """Also what is too deep for Python's own writer."""
+    try:
+        return json.dumps(source)
+    except RecursionError:
+        return '{"properties":{"a":' * 5000 + "{}" + "}}" * 5000
+
+
 def test_a_grammar_that_is_too_long_is_not_even_tried(desk: GrammarDesk) -> None:
     grammar = wire.Grammar(
         kind=wire.GrammarKind.REGEX, param="regex", source="a" * (MAX_SOURCE_CHARACTERS + 1)
