@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
-from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
@@ -17,7 +16,6 @@ from django.utils.http import urlencode
 from accounts.models import AuditRecord, User
 from accounts.second_factors import spend_code
 from accounts.sign_in_throttle import MAX_ON_SECOND_FACTOR
-from hosting.actions.sessions import is_signed_in
 from tests.accounts import factors
 from tests.accounts.conftest import PASSWORD, signed_in
 
@@ -241,16 +239,6 @@ def test_administrators_must_have_one_where_that_is_set(
     assert member.get(KEYS).status_code == 200
     factors.add_app(administrator)
     assert page.get("/admin/").status_code == 200
-
-
-@pytest.mark.django_db(transaction=True)
-async def test_no_socket_opens_for_who_must_first_add_one(settings: Any) -> None:
-    administrator = await sync_to_async(User.objects.create_superuser)("root@example.org")
-    page = await sync_to_async(signed_in)(administrator)
-    key = (await sync_to_async(lambda: page.session)()).session_key
-    assert await is_signed_in(administrator.pk, key)
-    settings.REQUIRE_MFA = "administrators"
-    assert not await is_signed_in(administrator.pk, key)
 
 
 def test_an_administrator_resets_the_factors_of_a_person(
