@@ -39,11 +39,11 @@ class SlowFiles(RealFiles):
     """Reads that take longer, once some have been quick. One that waits ends with its setting."""
 
     def __init__(self) -> None:
+        self._is_over = threading.Event()
         self.set(read_seconds=0.0, after_reads=0)
 
     def set(self, *, read_seconds: float, after_reads: int) -> None:
-        if hasattr(self, "_is_over"):
-            self._is_over.set()
+        self._is_over.set()
         self._read_seconds = read_seconds
         self._quick_reads = after_reads
         self._is_over = threading.Event()
