@@ -44,6 +44,8 @@ BENCHMARKS = (
     "probe",
     "estimate",
     "pressure",
+    "refusal",
+    "unload",
 )
 
 
