@@ -199,11 +199,11 @@ class Stack:
     def num_usage_records(self) -> int:
         return self.num_rows("accounts_usagerecord")
 
-    def wait_settled(self) -> None:
+    def wait_settled(self, *, seconds: float = 30) -> None:
         """Every generation has ended, in the database too."""
         is_open = "state IN ('queued', 'running')"
         self.wait_until(
-            lambda: self.num_rows("hosting_generation", is_open) == 0, "settled", seconds=30
+            lambda: self.num_rows("hosting_generation", is_open) == 0, "settled", seconds=seconds
         )
 
     def create_api_key(self, name: str = "test") -> str:

@@ -42,6 +42,8 @@ BENCHMARKS = (
     "zerohit",
     "agent",
     "probe",
+    "faults",
+    "usage",
     "estimate",
     "pressure",
     "refusal",

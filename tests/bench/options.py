@@ -18,6 +18,9 @@ class Options:
     lengths: tuple[str, ...] = ()
     rounds: int | None = None
     seconds: float = 220.0
+    lines: int = 10_000_000
+    requests: int = 2000
+    seed: int = 7
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,9 @@ def parse_command(arguments: Sequence[str], *, benchmarks: Sequence[str]) -> Com
     parser.add_argument("--lengths", type=_names, default=(), help="equal,unequal")
     parser.add_argument("--rounds", type=int, help="at most so many of each measurement")
     parser.add_argument("--seconds", type=float, default=Options().seconds)
+    parser.add_argument("--lines", type=int, default=Options().lines, help="of the ledger")
+    parser.add_argument("--requests", type=int, default=Options().requests)
+    parser.add_argument("--seed", type=int, default=Options().seed)
     told = parser.parse_args(arguments)
     options = Options(
         models=told.models,
@@ -47,6 +53,9 @@ def parse_command(arguments: Sequence[str], *, benchmarks: Sequence[str]) -> Com
         lengths=told.lengths,
         rounds=told.rounds,
         seconds=told.seconds,
+        lines=told.lines,
+        requests=told.requests,
+        seed=told.seed,
     )
     return Command(bench=told.bench, is_json=told.json, document=told.write, options=options)
 

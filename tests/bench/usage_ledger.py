@@ -11,8 +11,11 @@ import time
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from accounts.models import ApiKey, AuditRecord, User
-from hosting.models import HostedModel
+from accounts.models import ApiKey, AuditHead, User
+from engine import wire
+from hosting.actions.generations import close_generation
+from hosting.actions.outcome import Answer, Outcome
+from hosting.models import Generation, HostedModel
 
 NUM_PEOPLE, KEYS_EACH, NUM_MODELS, NUM_AUDIT_RECORDS = 50, 2, 4, 50_000
 YEAR_SECONDS = 365 * 86_400
@@ -37,11 +40,11 @@ _GENERATIONS = """
 INSERT INTO hosting_generation (id, user_id, api_key_id, client, kind, model_name, tenant, priority,
     request, state, is_cancel_requested, finish_reason, error_code, error_detail, prompt_tokens,
     cached_tokens, completion_tokens, reasoning_tokens, queued_seconds, ttft_seconds,
-    decode_seconds, reserved_tokens, cached_weight, time_zone, created_at, finished_at)
+    decode_seconds, reserved_tokens, cached_weight, time_zone, created_at, finished_at{others})
 SELECT generation_id, user_id, api_key_id, client, kind, model_name, 'user:' || user_id, kind, '',
     CASE WHEN "end" = 'failed' THEN 'failed' ELSE 'done' END, {false}, "end", error_code, '',
     prompt_tokens, cached_tokens, completion_tokens, reasoning_tokens, queued_seconds, ttft_seconds,
-    duration_seconds, 4000, 1.0, 'UTC', created_at, created_at
+    duration_seconds, 4000, 1.0, 'UTC', created_at, created_at{defaults}
 FROM accounts_usagerecord WHERE id BETWEEN {first} AND {last} AND created_at > {kept_since}
 """
 _AUDIT = """
@@ -62,7 +65,26 @@ class Seeded:
     group: int
 
 
-def seed(num_lines: int) -> Seeded:
+def seeded() -> Seeded:
+    key = ApiKey.objects.order_by("pk")[0]
+    return Seeded(person=key.user_id, key=key.pk, group=Group.objects.get().pk)
+
+
+def settle_one() -> None:
+    """The way of every generation: admitted, stored, ended, in the ledger and in the budgets."""
+    key = ApiKey.objects.order_by("pk").select_related("user")[0]
+    model = HostedModel.objects.order_by("pk")[0]
+    generation = Generation.objects.create(
+        user=key.user, api_key=key, kind="api", model_name=model.name, tenant="bench"
+    )
+    usage = wire.Usage(prompt_tokens=100, completion_tokens=10)
+    close_generation(generation.pk, Outcome(state="done", end="stop", answer=Answer(), usage=usage))
+
+
+def seed(num_lines: int) -> None:
+    if connection.vendor == "sqlite":
+        _execute("PRAGMA synchronous = OFF")
+        _execute("PRAGMA cache_size = -400000")
     people = _make_people()
     keys = list(ApiKey.objects.order_by("pk").values_list("pk", flat=True))
     now = int(time.time())
@@ -86,11 +108,13 @@ def seed(num_lines: int) -> Seeded:
             "moment": _moment(f"{now - YEAR_SECONDS} + i * {step}"),
         }
         _execute(_LINES.format(**here))
-        _execute(_GENERATIONS.format(**here))
+        _execute(_GENERATIONS.format(**here, **_not_named_in(_GENERATIONS)))
     moment = _moment(f"{now - NUM_AUDIT_RECORDS * 60} + i * 60")
     _execute(_AUDIT.format(numbers=_numbers(1, NUM_AUDIT_RECORDS), moment=moment))
+    AuditHead.objects.update_or_create(pk=1, defaults={"number": NUM_AUDIT_RECORDS, "mark": "x"})
     _execute("ANALYZE")
-    return Seeded(person=people[0].pk, key=keys[0], group=Group.objects.get().pk)
+    if connection.vendor == "sqlite":
+        connection.close()  # the next one is as the service has it
 
 
 def _make_people() -> list[User]:
@@ -108,13 +132,25 @@ def _make_people() -> list[User]:
     HostedModel.objects.bulk_create(
         HostedModel(name=f"model-{number}", path="/") for number in range(NUM_MODELS)
     )
-    assert not AuditRecord.objects.exists()
     return people
 
 
 def _execute(sql: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(sql)
+
+
+def _not_named_in(sql: str) -> dict[str, str]:
+    """The other columns of generations that must not be empty, and their defaults."""
+    others = {
+        field.column: repr(field.get_default())
+        for field in Generation._meta.concrete_fields
+        if not field.null and field.column not in sql
+    }
+    return {
+        "others": "".join(f", {column}" for column in others),
+        "defaults": "".join(f", {default}" for default in others.values()),
+    }
 
 
 def _numbers(first: int, last: int) -> str:

@@ -1,0 +1,199 @@
+"""People who ask without end, each near a limit of another kind, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import random
+import threading
+import time
+import urllib.error
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from tests.flow.chat_page import ChatPage
+from tests.stack import Stack
+
+PATIENCE_SECONDS = 120.0
+_PAUSE_SECONDS = 0.2
+_CUT = (OSError, http.client.HTTPException)
+_CHAT_CUT = (
+    *(OSError, urllib.error.URLError, ConnectionClosed, InvalidHandshake),
+    *(TimeoutError, AssertionError, http.client.HTTPException),
+)
+# By name: fields of Quota, `share` of the requests in tokens for a budget that runs out
+LIMITS: dict[str, dict[str, int]] = {
+    "free": {"max_concurrent": 50},
+    "crowded": {"max_concurrent": 3},
+    "hasty": {"requests_per_minute": 60},
+    "wordy": {"tokens_per_minute": 4000},
+    "thrifty": {"tokens_per_day": 0},  # made of the number of requests
+}
+_ASKERS = {"free": 3, "crowded": 5, "hasty": 2, "wordy": 2, "thrifty": 2}
+_TOKENS_A_REQUEST = 10  # of the thrifty one's budget, so that it is spent before the end
+_ADD_PERSON = """
+from accounts.models import Quota, User
+person, _ = User.objects.get_or_create(email={email!r})
+Quota.objects.create(user=person, **{limits!r})
+print(person.pk)
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    pk: int
+    api_key: str
+    limits: dict[str, int]
+    num_askers: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a client was told of one generation; `tokens` None: not to the end."""
+
+    generation: str
+    tokens: int | None
+
+
+class Turnstile:
+    """Counts the answered requests of all. May be used from any thread."""
+
+    def __init__(self, num_requests: int) -> None:
+        self.num_answered = self.num_refused = self.num_cut = 0
+        self._num_requests = num_requests
+        self._changed = threading.Condition()
+
+    @property
+    def is_open(self) -> bool:
+        return self.num_answered < self._num_requests
+
+    def note(self, *, answered: int = 0, refused: int = 0, cut: int = 0) -> None:
+        with self._changed:
+            self.num_answered += answered
+            self.num_refused += refused
+            self.num_cut += cut
+            self._changed.notify_all()
+
+    def wait_for(self, count: int) -> bool:
+        """False when all is asked before."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.num_answered >= count or not self.is_open)
+            return self.is_open
+
+
+def make_person(stack: Stack, name: str, limits: dict[str, int], num_requests: int) -> Person:
+    if "tokens_per_day" in limits:
+        limits = {"tokens_per_day": _TOKENS_A_REQUEST * num_requests}
+    email = f"{name}@example.org"
+    pk = stack.manage("shell", "-c", _ADD_PERSON.format(email=email, limits=limits))
+    api_key = stack.manage("create_api_key", email, "faults")
+    return Person(pk=int(pk), api_key=api_key, limits=limits, num_askers=_ASKERS[name])
+
+
+class Asker:
+    """One script: whole answers, streams, and streams that it leaves."""
+
+    def __init__(
+        self, stack: Stack, person: Person, model: str, turnstile: Turnstile, *, seed: int
+    ) -> None:
+        self.seen: list[Seen] = []
+        self._stack = stack
+        self._person = person
+        self._model = model
+        self._turnstile = turnstile
+        self._chance = random.Random(seed)
+
+    def run(self) -> None:
+        while self._turnstile.is_open:
+            try:
+                self._ask()
+            except _CUT:
+                self._turnstile.note(cut=1)
+                time.sleep(_PAUSE_SECONDS)  # the web process is starting again
+
+    def _ask(self) -> None:
+        is_stream = self._chance.random() < 0.6
+        leave_after = self._chance.randint(1, 5) if self._chance.random() < 0.3 else None
+        body = {
+            "model": self._model,
+            "messages": [{"role": "user", "content": f"Tell {self._chance.getrandbits(64):x}."}],
+            "max_tokens": self._chance.randint(1, 40),
+            "temperature": 0,
+            **({"stream": True, "stream_options": {"include_usage": True}} if is_stream else {}),
+        }
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self._stack.port, timeout=PATIENCE_SECONDS
+        )
+        with contextlib.closing(connection):
+            headers = {
+                "Authorization": f"Bearer {self._person.api_key}",
+                "Content-Type": "application/json",
+            }
+            connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
+            answer = connection.getresponse()
+            if answer.status != 200:
+                self._refused(answer)
+            elif is_stream:
+                self._read_stream(answer, leave_after)
+            else:
+                self._note(json.loads(answer.read()))
+
+    def _refused(self, answer: http.client.HTTPResponse) -> None:
+        told = answer.read()
+        if answer.status not in (429, 503):
+            raise AssertionError(f"{answer.status}: {told!r}")
+        self._turnstile.note(refused=1)
+        time.sleep(_PAUSE_SECONDS)
+
+    def _read_stream(self, answer: http.client.HTTPResponse, leave_after: int | None) -> None:
+        generation, tokens, num_chunks = "", None, 0
+        for line in answer:
+            if not line.startswith(b"data: {"):
+                continue
+            chunk = json.loads(line.removeprefix(b"data: "))
+            generation = chunk.get("id", generation)
+            if chunk.get("usage"):
+                tokens = chunk["usage"]["completion_tokens"]
+            num_chunks += 1
+            if leave_after is not None and num_chunks > leave_after:
+                break
+        self._note({"id": generation, "usage": {"completion_tokens": tokens}})
+
+    def _note(self, told: dict[str, Any]) -> None:
+        generation = told["id"].removeprefix("chatcmpl-")
+        self.seen.append(Seen(generation=generation, tokens=told["usage"]["completion_tokens"]))
+        self._turnstile.note(answered=1)
+
+
+class ChatAsker:
+    """The administrator at the chat page, who also presses stop."""
+
+    def __init__(self, stack: Stack, model: str, turnstile: Turnstile, *, seed: int) -> None:
+        self.seen: list[Seen] = []
+        self._stack = stack
+        self._model = model
+        self._turnstile = turnstile
+        self._chance = random.Random(seed)
+
+    def run(self) -> None:
+        while self._turnstile.is_open:
+            try:
+                with ChatPage(self._stack) as page:
+                    self._sit(page)
+            except _CHAT_CUT:
+                self._turnstile.note(cut=1)
+                time.sleep(_PAUSE_SECONDS)
+
+    def _sit(self, page: ChatPage) -> None:
+        while self._turnstile.is_open:
+            generation = page.send("Hello", model=self._model, seed=self._chance.getrandbits(16))
+            if self._chance.random() < 0.5:
+                page.post(f"/chat/generations/{generation}/cancel", {})
+            page.answer_of(generation)
+            seqs = page.seqs(generation)
+            assert seqs == list(range(len(seqs)))
+            self.seen.append(Seen(generation=generation.replace("-", ""), tokens=None))
+            self._turnstile.note(answered=1)
