@@ -5,7 +5,6 @@ It does not know the transport, other models, or how the weights came here. Owne
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -22,7 +21,7 @@ from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step
 from engine.live_request import LiveRequest
 from engine.metrics import Vitals
-from engine.row_memory import Admission, most_slice_tokens
+from engine.row_memory import Admission, hold_to_memory
 from engine.sizing.estimate import Estimate
 
 Events = list[tuple[str, wire.Event]]
@@ -264,10 +263,7 @@ class ModelHandle:
 
     def _limit_slices(self, limits: Limits) -> None:
         pace = Pace.of(self.spec, may_batch=self.is_batchable)
-        most_tokens = most_slice_tokens(
-            self._estimate, limits, rows=self.scheduler.rows, at_most=pace.most_slice_tokens
-        )
-        self.scheduler.pace = dataclasses.replace(pace, most_slice_tokens=most_tokens)
+        self.scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=self.scheduler.rows)
 
     def _keep_before(self, step: Step) -> None:
         """Copy rows that the step is about to take away, and prompts that it completes."""

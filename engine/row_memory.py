@@ -6,14 +6,17 @@ every answer: rows that grow further than there is room for are preempted, the n
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 
 from engine.core.limits import Limits
+from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
 from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate
 from engine.wire import Level
 
 GROWTH_AHEAD_TOKENS = 512
+_TURN_SLICES = 8
 
 
 class Admission:
@@ -63,15 +66,24 @@ class Admission:
         return self._estimate.batch_bytes(lengths) + computing - self._row_bytes
 
 
-def most_slice_tokens(
-    estimate: Estimate | None, limits: Limits, *, rows: Iterable[Sequence], at_most: int
-) -> int:
-    """The largest slice that the longest of these prompts may get."""
+def hold_to_memory(
+    pace: Pace, estimate: Estimate | None, limits: Limits, *, rows: Iterable[Sequence]
+) -> Pace:
+    """Slices of the longest of these prompts fit, and those of a turn together: a device is given
+    them all at once."""
     if estimate is None:
-        return at_most
+        return pace
     longest = max((one.computed_tokens for one in rows), default=0)
-    room_bytes = min(limits.free_bytes, limits.own_free_bytes)
-    return estimate.most_slice_tokens(room_bytes, context_tokens=longest, at_most=at_most)
+    turn_tokens = estimate.most_slice_tokens(
+        min(limits.free_bytes, limits.own_free_bytes),
+        context_tokens=longest,
+        at_most=_TURN_SLICES * pace.most_slice_tokens,
+    )
+    return dataclasses.replace(
+        pace,
+        most_slice_tokens=min(turn_tokens, pace.most_slice_tokens),
+        most_turn_tokens=turn_tokens,
+    )
 
 
 def _planned_tokens(sequence: Sequence) -> int:

@@ -27,6 +27,7 @@ class Pace:
     decode_share: float
     most_slice_tokens: int = _MOST_SLICE_TOKENS
     least_slice_tokens: int = _LEAST_SLICE_TOKENS
+    most_turn_tokens: int | None = None  # of all slices of a turn, where memory bounds them
 
     @classmethod
     def of(cls, spec: wire.ModelSpec, *, may_batch: bool) -> Pace:

@@ -27,7 +27,7 @@ def plan_slices(
     so does one that races the disk, for it may leap.
     """
     slices: list[Slice] = []
-    left = seconds
+    left, num_tokens = seconds, 0
     resting: set[str] = set()
     while pending := [one for one in prompts if _may_go_on(one, resting)]:
         pending.sort(key=lambda one: _urgency(one, cost, now))
@@ -36,6 +36,9 @@ def plan_slices(
             break
         width = max(width, min(pace.least_slice_tokens, _tokens_to_stop(pending[0])))
         rows = _rectangle(pending, width, cost=cost, seconds=left)
+        num_tokens += width * len(rows)
+        if slices and pace.most_turn_tokens is not None and num_tokens > pace.most_turn_tokens:
+            break
         slices.append(_cut(rows, width))
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
             resting.add(rows[0].request_id)

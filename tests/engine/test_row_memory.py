@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from engine import wire
+from engine.core.cost import CostModel
 from engine.core.limits import Limits
+from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
-from engine.row_memory import Admission, most_slice_tokens
+from engine.core.slicing import plan_slices
+from engine.row_memory import Admission, hold_to_memory
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from engine.wire import Level
@@ -43,4 +47,21 @@ def test_slices_shrink_to_the_smallest_when_nothing_is_free() -> None:
     rows = [sequence("a", 9000)]
     for free_bytes, expected in ((50 * GIB, 2048), (0, 32)):
         limits = Limits(free_bytes=free_bytes)
-        assert most_slice_tokens(ESTIMATE, limits, rows=rows, at_most=2048) == expected
+        pace = Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True)
+        held = hold_to_memory(pace, ESTIMATE, limits, rows=rows)
+        assert held.most_slice_tokens == expected
+        assert held.most_turn_tokens is not None and held.most_turn_tokens >= expected
+
+
+def test_the_slices_of_a_turn_fit_together() -> None:
+    free_bytes = ESTIMATE.slice_bytes(600, 0)
+    pace = Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True)
+    prompts = [sequence(f"r{number}", 300 - number) for number in range(6)]
+    for number, one in enumerate(prompts):
+        one.row_id = number
+    cost = CostModel()
+    for _ in range(9):
+        cost.learn(tokens=2000, context=0, seconds=0.01)
+    pace = hold_to_memory(pace, ESTIMATE, Limits(free_bytes=free_bytes), rows=prompts)
+    slices = plan_slices(prompts, cost=cost, pace=pace, seconds=9.0, now=0.0)
+    assert sum(one.num_tokens for one in slices) <= 600
