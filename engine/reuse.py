@@ -170,7 +170,8 @@ class PrefixReuse:
         query = self._query(live, stop)
         at_end = frozenset([stop] if stop == held_tokens else [])
         wanted = self._cache.missing(query, boundaries=at_end)
-        self._cache.store(query, [self._copy(row, one) for one in wanted])
+        for one in reversed(wanted):  # the tier makes room for each before the next is copied
+            self._cache.store(query, [self._copy(row, one)])
         return query
 
     def _copy(self, row: Any, wanted: Capture) -> Captured:
