@@ -157,7 +157,9 @@ class Estimate:
     def _activation_elements(self) -> int:
         """Of one token in the layer where most of them are alive."""
         attention = 2 * self.shape.query_heads * self.shape.head_size
-        return 3 * self.shape.hidden_size + attention + 3 * self.shape.mlp_size
+        # Without attention the layer is a recurrent one, with more arrays of its inner size.
+        inner = (3 if self.shape.query_heads else 5) * self.shape.mlp_size
+        return 3 * self.shape.hidden_size + attention + inner
 
     def _scores_bytes(self, queries: int, length: int) -> int:
         shape = self.shape
