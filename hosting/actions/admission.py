@@ -89,8 +89,10 @@ def check_may_use(user: User, api_key: ApiKey | None, model: HostedModel) -> Non
 
 
 def _check_model(user: User, limits: Limits, model: HostedModel) -> None:
-    is_open = HostedModel.objects.open_to(user).filter(pk=model.pk)
-    if not limits.may_use(model.name) or not _open.get((user.pk, model.pk), is_open.exists):
+    def is_open() -> bool:
+        return HostedModel.objects.open_to(user).filter(pk=model.pk).exists()
+
+    if not limits.may_use(model.name) or not _open.get((user.pk, model.pk), is_open):
         raise forbidden_model(model.name)
 
 
