@@ -18,7 +18,7 @@ from engine.core.bisection import Bisection
 from engine.core.cost import CostModel
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Sequence, Status
-from engine.core.slicing import plan_slices
+from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
 from engine.core.step import Drawn, Join, Outcome, Slice, Step
 
 
@@ -174,7 +174,12 @@ class Scheduler:
     def _slice_step(self, prompts: list[Sequence], *, now: float, someone_decodes: bool) -> Step:
         if self._has_slice_in_flight:
             return Step(leaves=self._take_leaves())
-        seconds = self.pace.slice_seconds(someone_decodes=someone_decodes)
+        seconds = self.pace.stall_seconds
+        if not someone_decodes:
+            seconds = self.pace.slice_seconds(
+                num_prompts=len(prompts),
+                efficient_seconds=self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens),
+            )
         slices = plan_slices(prompts, cost=self.cost, pace=self.pace, seconds=seconds, now=now)
         return Step(leaves=self._take_leaves(), slices=slices)
 

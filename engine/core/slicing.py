@@ -13,7 +13,7 @@ from engine.core.sequence import Sequence
 from engine.core.step import Slice
 
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
-_RECTANGLE_TOKENS = 512  # a forward of this size is efficient; a larger one only delays its rows
+EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
 _SIMILAR_FACTOR = 2
 _LEAST_RACE_TOKENS = 256
 
@@ -23,11 +23,12 @@ def plan_slices(
 ) -> tuple[Slice, ...]:
     """At least one slice, and as many as fit into `seconds`. Advances the sequences.
 
+    Prompts that are complete do not wait for a piece of one that is not: their turn ends there.
     A row that reaches a boundary rests until the next turn, for its caches are copied in between;
     so does one that races the disk, for it may leap.
     """
     slices: list[Slice] = []
-    left, num_tokens = seconds, 0
+    left, num_tokens, has_complete = seconds, 0, False
     resting: set[str] = set()
     while pending := [one for one in prompts if _may_go_on(one, resting)]:
         pending.sort(key=lambda one: _urgency(one, cost, now))
@@ -35,11 +36,14 @@ def plan_slices(
         if slices and width < min(pace.least_slice_tokens, _tokens_to_stop(pending[0])):
             break
         width = max(width, min(pace.least_slice_tokens, _tokens_to_stop(pending[0])))
+        if has_complete and width < pending[0].slice_tokens_left:
+            break
         rows = _rectangle(pending, width, cost=cost, seconds=left)
         num_tokens += width * len(rows)
         if slices and pace.most_turn_tokens is not None and num_tokens > pace.most_turn_tokens:
             break
         slices.append(_cut(rows, width))
+        has_complete = has_complete or rows[0].slice_tokens_left == 0
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
             resting.add(rows[0].request_id)
         left -= cost.predict(slices[-1].num_tokens, slices[-1].mean_context)
@@ -90,7 +94,7 @@ def _rectangle(
 ) -> list[Sequence]:
     """The first row, and others that start level with it and are about as long."""
     first = pending[0]
-    most_rows = max(1, _RECTANGLE_TOKENS // width)
+    most_rows = max(1, EFFICIENT_TOKENS // width)
     if width < first.slice_tokens_left or first.next_boundary is not None:
         return [first]
     rows = [first]

@@ -209,6 +209,29 @@ def test_a_long_prompt_is_not_starved_by_short_ones() -> None:
     assert bench.first_token_seconds("long") < 4.0
 
 
+def test_who_comes_during_a_single_prompt_waits_for_a_short_piece_of_it() -> None:
+    bench = settled()
+    bench.scheduler.pace = dataclasses.replace(PACE, stall_seconds=0.25)
+    bench.add("long", prompt_tokens=6000)
+    step = bench.turn()
+    assert 0.09 < bench.scheduler.expected_seconds(step.slices) < 0.3
+
+    bench.add("short", prompt_tokens=20)
+    while not (turn := bench.turn()).slices:
+        pass  # the piece is still being computed
+    assert [one.num_tokens for one in turn.slices] == [19]
+    while "short" not in bench.drawn_at:
+        bench.turn()
+    assert bench.first_token_seconds("short") < 0.35
+
+
+def test_prompts_first_means_as_long_a_piece_as_there_can_be() -> None:
+    bench = settled()
+    bench.scheduler.pace = dataclasses.replace(PACE, stall_seconds=60.0, decode_share=0.0)
+    bench.add("long", prompt_tokens=6000)
+    assert sum(one.num_tokens for one in bench.turn().slices) >= 2048
+
+
 def test_several_short_tails_share_a_turn() -> None:
     bench = settled()
     for number in range(5):
