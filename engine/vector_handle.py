@@ -151,7 +151,7 @@ class VectorHandle:
         events = self._end_overdue()
         if not self._live or (others_decode and self._ledger.owes_decode):
             return events
-        seconds = self._pace.slice_seconds(someone_decodes=others_decode)
+        seconds = self._pace.turn_seconds(someone_decodes=others_decode)
         bundle = self._next_bundle(seconds, limits)
         if not self._may_compute(bundle, seconds, limits):
             return events

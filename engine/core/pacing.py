@@ -14,8 +14,8 @@ from engine import wire
 
 _MOST_SLICE_TOKENS = 2048
 _LEAST_SLICE_TOKENS = 16
-_MANY_FACTOR = 4.0  # of a stall, while nobody waits for a token: many prompts fill a batch at once
-_ONE_FACTOR = 0.4  # for a single prompt: who arrives during its slice waits for its end
+_ALONE_FACTOR = 4.0  # of a stall, while nobody waits for a token: many prompts fill a batch at once
+_LONE_FACTOR = 0.4  # for a single prompt: who arrives during its slice waits for its end
 _LARGEST_SHARE = 0.95
 
 
@@ -45,14 +45,18 @@ class Pace:
         """
         return self.decode_share * num_decoding / max(1, num_decoding + num_short_prompts)
 
-    def slice_seconds(self, *, num_prompts: int, efficient_seconds: float) -> float:
-        """Of a turn of prompts while nobody decodes. `efficient_seconds`: a slice that takes less
-        costs its prompt more than it saves a newcomer.
+    def turn_seconds(self, *, someone_decodes: bool) -> float:
+        """Of a turn of prompts or texts."""
+        return self.stall_seconds * (1.0 if someone_decodes else _ALONE_FACTOR)
+
+    def lone_seconds(self, *, efficient_seconds: float) -> float:
+        """Of a turn of one prompt while nobody decodes. `efficient_seconds`: a piece that takes
+        less costs its prompt more than it saves a newcomer.
         """
-        most = self.stall_seconds * _MANY_FACTOR
-        if num_prompts > 1 or self.decode_share == 0:
+        most = self.turn_seconds(someone_decodes=False)
+        if self.decode_share == 0:
             return most
-        return min(most, max(self.stall_seconds * _ONE_FACTOR, efficient_seconds))
+        return min(most, max(self.stall_seconds * _LONE_FACTOR, efficient_seconds))
 
 
 class TimeLedger:

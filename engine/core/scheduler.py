@@ -174,12 +174,10 @@ class Scheduler:
     def _slice_step(self, prompts: list[Sequence], *, now: float, someone_decodes: bool) -> Step:
         if self._has_slice_in_flight:
             return Step(leaves=self._take_leaves())
-        seconds = self.pace.stall_seconds
-        if not someone_decodes:
-            seconds = self.pace.slice_seconds(
-                num_prompts=len(prompts),
-                efficient_seconds=self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens),
-            )
+        seconds = self.pace.turn_seconds(someone_decodes=someone_decodes)
+        if len(prompts) == 1 and not someone_decodes:
+            efficient = self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens)
+            seconds = self.pace.lone_seconds(efficient_seconds=efficient)
         slices = plan_slices(prompts, cost=self.cost, pace=self.pace, seconds=seconds, now=now)
         return Step(leaves=self._take_leaves(), slices=slices)
 
