@@ -12,6 +12,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.security.websocket import AllowedHostsOriginValidator  # noqa: E402
 from django.urls import path  # noqa: E402
 
+import hosting.urls  # noqa: E402,F401 - every view now, not when the first request comes
 from hosting.admin.socket import InstrumentSocket  # noqa: E402
 from hosting.asgi_handler import Handler  # noqa: E402
 from hosting.own_origin import OwnOriginOnly  # noqa: E402
