@@ -53,6 +53,7 @@ class Estimates:
     ):
         self._file = file
         self._usual = _USUAL[device]
+        self._runs_ahead = device != "cpu"
         self._clock = clock
         self._models: dict[str, ModelPeaks] = {}
         self._note_lost = note_lost
@@ -65,7 +66,9 @@ class Estimates:
         key = _key(folder, numbers)
         if key not in self._models:
             estimate = Estimate(shape, numbers, correction=self._usual)
-            self._models[key] = ModelPeaks(estimate, **self._learned(key))
+            self._models[key] = ModelPeaks(
+                estimate, runs_ahead=self._runs_ahead, **self._learned(key)
+            )
         return self._models[key]
 
     def note_learned(self) -> None:

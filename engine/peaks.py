@@ -26,12 +26,17 @@ class Peaks(Protocol):
 
 
 class ModelPeaks:
-    """A model's estimate and what is learned for it, loaded or not."""
+    """A model's estimate and what is learned for it, loaded or not.
+
+    `runs_ahead`: the device computes after the host has submitted, so that a peak may come when
+    its step is no longer watched: then peaks prove that more is needed, never that less is.
+    """
 
     def __init__(
         self,
         estimate: Estimate,
         *,
+        runs_ahead: bool,
         slices: Learned | None = None,
         steps: Learned | None = None,
     ):
@@ -39,8 +44,12 @@ class ModelPeaks:
         usual = estimate.correction
         largest_slice = estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
         largest_step = estimate.step_parts(_MOST_ROWS, _LARGEST_CONTEXT_TOKENS)
-        self.slices = PeakLearner(usual=usual.slices, largest=largest_slice, learned=slices)
-        self.steps = PeakLearner(usual=usual.steps, largest=largest_step, learned=steps)
+        self.slices = PeakLearner(
+            usual=usual.slices, largest=largest_slice, learned=slices, may_fall=not runs_ahead
+        )
+        self.steps = PeakLearner(
+            usual=usual.steps, largest=largest_step, learned=steps, may_fall=not runs_ahead
+        )
         self.follow()
 
     def follow(self) -> None:

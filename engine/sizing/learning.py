@@ -36,10 +36,19 @@ class Learned:
 
 class PeakLearner:
     """`usual`: the factors before anything is measured, `largest`: the parts of the largest shape
-    there may be; `factors` is what to use now."""
+    there may be; `factors` is what to use now. `may_fall`: whether they may become less than usual.
+    """
 
-    def __init__(self, *, usual: Factors, largest: Parts, learned: Learned | None = None):
+    def __init__(
+        self,
+        *,
+        usual: Factors,
+        largest: Parts,
+        learned: Learned | None = None,
+        may_fall: bool = True,
+    ):
         self._usual = usual
+        self._may_fall = may_fall
         self._start = learned.factors if learned else usual
         self._largest = [max(part, 1.0) for part in largest]
         self._seen = list(learned.seen) if learned else [0.0] * 3
@@ -89,5 +98,7 @@ class PeakLearner:
                 self._fitted[i] = max(found, self._least(i))
 
     def _least(self, i: int) -> float:
+        if not self._may_fall:
+            return self._usual[i]
         unseen = 1.0 - self._seen[i] / (_TELLING_ALL * self._largest[i])
         return self._usual[i] * max(unseen, _LEAST_FACTOR)

@@ -166,7 +166,8 @@ def draw_mixes(name: str, sizes: Sizes) -> Iterator[Mix]:
 def measure(name: str, model: Any, estimate: Estimate, mixes: list[Mix]) -> Iterator[Found]:
     peaks = PeakMeter()
     usual = estimate.correction
-    runner = MeasuredRunner(Runner(model, decode_token=str), ModelPeaks(estimate), peaks)
+    model_peaks = ModelPeaks(estimate, runs_ahead=estimate.numbers.may_fuse)
+    runner = MeasuredRunner(Runner(model, decode_token=str), model_peaks, peaks)
     for number, mix in enumerate(mixes):
         gc.collect()
         mx.synchronize()

@@ -46,6 +46,16 @@ def test_small_slices_that_take_little_do_not_talk_large_ones_down() -> None:
     assert total(learner.factors, large) >= 0.9 * total(USUAL, large)
 
 
+def test_where_peaks_may_be_missed_they_lift_and_never_lower() -> None:
+    learner = PeakLearner(usual=USUAL, largest=LARGEST, may_fall=False)
+    parts = ESTIMATE.slice_parts(2048, 8000)
+    for _ in range(50):
+        learner.learn(parts, measured_bytes=int(0.4 * total(USUAL, parts)))
+    assert total(learner.factors, parts) >= total(USUAL, parts)
+    learner.learn(parts, measured_bytes=int(1.5 * total(USUAL, parts)))
+    assert total(learner.factors, parts) >= 1.5 * total(USUAL, parts)
+
+
 def test_a_peak_above_what_is_known_counts_at_once() -> None:
     learner = taught((1.5, 1.0, 1.0), tokens=(512, 2048), contexts=(0, 8000))
     parts = ESTIMATE.slice_parts(2048, 8000)
