@@ -176,7 +176,8 @@ if _database["ENGINE"].endswith("sqlite3"):
     _database["TEST"] = {"NAME": DATA_DIR / f"test-{os.getpid()}.sqlite3"}
 DATABASES = {"default": _database}
 
-SETTINGS_KEPT_SECONDS = 1.0  # how soon a request sees a changed limit, key or model at the latest
+# How soon a request sees a changed limit, key or model at the latest
+SETTINGS_KEPT_SECONDS = env.float("HEARTH_SETTINGS_KEPT_SECONDS", default=1.0)
 HUB_LINGER_SECONDS = 30  # how long an idle web process keeps its readers' connections to Redis
 
 CHANNEL_LAYERS = {

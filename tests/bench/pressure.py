@@ -185,6 +185,7 @@ def results(engine: PressedEngine, seen: Seen, asked: list[str]) -> list[Result]
     refused = [one for one in engine.ends.values() if not isinstance(one, wire.Finished)]
     without = set(asked) - engine.ends.keys()
     above = [one for one in seen.peaks if one > ABOVE]
+    used = seen.used or [0.0]
     return [
         _figure("requests", len(asked), "requests"),
         _figure("limit_moves", seen.num_moves, "moves"),
@@ -193,8 +194,8 @@ def results(engine: PressedEngine, seen: Seen, asked: list[str]) -> list[Result]
         _figure("highest_peak", max(seen.peaks), "limit", bar=ABOVE),
         _figure("requests_without_end", len(without), "requests", bar=0),
         _figure("false_refusals", len(refused) / len(asked), "share", bar=FALSE_BAR),
-        _figure("used_mean", sum(seen.used) / len(seen.used), "limit", "higher", bar=USED_BAR),
-        _figure("used_p10", percentile(seen.used, 0.1), "limit", "higher"),
+        _figure("used_mean", sum(used) / len(used), "limit", "higher", bar=USED_BAR),
+        _figure("used_p10", percentile(used, 0.1), "limit", "higher"),
         _figure("paused", engine.num_paused, "times"),
         _figure("large_passed_most", passes_of_large(engine, asked), "requests", bar=16),
     ]

@@ -60,6 +60,7 @@ def web(django_db_setup: None, _shared_redis: RedisProcess) -> Iterator[str]:
             "REDIS_URL": _shared_redis.url,
             "HEARTH_SECRET_KEY": django_settings.SECRET_KEY,
             "HEARTH_DATA_DIR": str(django_settings.DATA_DIR),
+            "HEARTH_SETTINGS_KEPT_SECONDS": "0",  # each test begins with other rows
         },
     )
     try:
