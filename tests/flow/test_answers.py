@@ -25,7 +25,7 @@ def test_a_stream_joins_to_the_text_of_a_plain_answer(client: OpenAI, endless: s
     prompt = fresh_prompt()
     streamed = RunningAnswer(client, endless, prompt)
     assert streamed.text() == ask(client, endless, prompt)
-    assert len(streamed.chunks) > 10
+    assert len(streamed.chunks) >= 3  # tokens drawn within milliseconds travel together
     assert streamed.finish_reason == "length"
 
 
