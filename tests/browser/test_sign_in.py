@@ -81,7 +81,7 @@ def add_passkey(page: Page, name: str) -> None:
 
 def sign_out(page: Page) -> None:
     page.goto("/accounts/security/")
-    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
