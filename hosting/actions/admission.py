@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from functools import partial
 from typing import Any
 
 from django.db.models import Exists
@@ -21,7 +20,7 @@ from accounts.limits import Limits, allowance_for_request, lock_shared_budgets
 from accounts.models import ApiKey, User
 from hosting.actions.limit_refusals import AccessEnded, LimitMet, TooLarge, forbidden_model
 from hosting.actions.meters import Meter, meters_of
-from hosting.actions.next_end import next_end_seconds
+from hosting.actions.waiting import wait_seconds
 from hosting.models import HostedModel
 
 _BYTES_PER_TOKEN = 4  # of usual text: for the early no; intake counts exactly
@@ -113,8 +112,7 @@ def _lock(asked: Asked) -> None:
 
 
 def _met(asked: Asked, meter: Meter, wanted: int, now: datetime.datetime) -> LimitMet:
-    next_end = partial(next_end_seconds, asked.user, now)
-    return LimitMet(meter, wanted, now, next_end_seconds=next_end)
+    return LimitMet(meter, wanted, wait_seconds=wait_seconds(asked.user, meter, wanted, now))
 
 
 def _check_room(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hosting.actions.refusals import Refusal
@@ -33,17 +31,9 @@ class LimitRefusal(Refusal):
 class LimitMet(LimitRefusal):
     """There is less left than was wanted."""
 
-    def __init__(
-        self,
-        meter: Meter,
-        wanted: int,
-        now: datetime.datetime,
-        *,
-        next_end_seconds: Callable[[], float],
-    ) -> None:
+    def __init__(self, meter: Meter, wanted: int, *, wait_seconds: float) -> None:
         self.kind = "tokens" if meter.counts_tokens else "requests"
         self.is_final = meter.is_spent(wanted)
-        wait_seconds = meter.wait_seconds(wanted, now, next_end_seconds=next_end_seconds)
         self.retry_seconds = wait_seconds
         code = "insufficient_quota" if self.is_final else "rate_limit_exceeded"
         super().__init__(code, f"{_sentence(meter)} {self._when(meter, wait_seconds)}", status=429)

@@ -12,20 +12,26 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from accounts.limits import Allowance, Limits, SharedBudget
 from accounts.models import ApiKey, User
-from hosting.actions.uses import Spent, Use, reserved_in_groups, uses_of
-from hosting.models import Generation
-
-MINUTE = datetime.timedelta(minutes=1)
+from hosting.actions.uses import (
+    BEGAN,
+    ENDED,
+    MINUTE,
+    OPEN,
+    Part,
+    Spent,
+    reserved_in_groups,
+    uses_of,
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
-    """One limit and what is used of it. `leaving`: when how much of it is free again."""
+    """One limit and what is used of it: by a person or, with `api_key_id`, by one of their keys."""
 
     name: str  # of the field in accounts.limits.Limits
     source: str
@@ -33,7 +39,7 @@ class Meter:
     used: int
     reserved: int = 0
     resets_at: datetime.datetime
-    leaving: tuple[tuple[datetime.datetime, int], ...] = ()
+    api_key_id: int | None = None
     shared: SharedBudget | None = None  # of which it is, if it is not a person's or a key's
 
     @property
@@ -59,22 +65,6 @@ class Meter:
         """There will not be `wanted` before the day or month is over."""
         return self.is_budget and wanted > self.limit - self.used
 
-    def wait_seconds(
-        self, wanted: int, now: datetime.datetime, *, next_end_seconds: Callable[[], float]
-    ) -> float:
-        """Until `wanted` may be had, as far as that can be known.
-
-        `next_end_seconds`: when the first open generation may end; asked only if that counts.
-        """
-        if self.is_spent(wanted):
-            return (self.resets_at - now).total_seconds()
-        missing = wanted - self.left
-        for leaves_at, amount in self.leaving:
-            missing -= amount
-            if missing <= 0:
-                return max(0.0, (leaves_at - now).total_seconds())
-        return next_end_seconds()
-
 
 def meters_of(
     user: User, api_key: ApiKey | None, allowance: Allowance, now: datetime.datetime
@@ -97,17 +87,39 @@ class _Scope(NamedTuple):
     subject: str
     api_key_id: int | None = None
 
-    def counts(self, use: Use) -> bool:
-        return self.api_key_id is None or use.api_key_id == self.api_key_id
+    def counts(self, part: Part) -> bool:
+        return self.api_key_id is None or part.api_key_id == self.api_key_id
 
 
-def _uses(user: User, scopes: Sequence[_Scope], now: datetime.datetime) -> list[Use]:
-    counts_requests = any(one.limits.requests_per_minute is not None for one in scopes)
-    counts_tokens = any(one.limits.tokens_per_minute is not None for one in scopes)
+class _Use:
+    """What a scope uses, of all that its person does."""
+
+    def __init__(self, scope: _Scope, parts: Sequence[Part]) -> None:
+        self._parts = [part for part in parts if scope.counts(part)]
+
+    def number(self, what: str) -> int:
+        return sum(part.number for part in self._of(what))
+
+    def tokens(self, what: str) -> int:
+        return sum(part.tokens for part in self._of(what))
+
+    def newest(self, what: str) -> datetime.datetime | None:
+        return max((part.newest for part in self._of(what)), default=None)
+
+    @property
+    def num_queued(self) -> int:
+        return sum(part.num_queued for part in self._parts)
+
+    def _of(self, what: str) -> Iterator[Part]:
+        return (part for part in self._parts if part.what == what)
+
+
+def _uses(user: User, scopes: Sequence[_Scope], now: datetime.datetime) -> list[Part]:
     return uses_of(
         user.pk,
-        began_after=now - MINUTE if counts_requests else None,
-        ended_after=now - MINUTE if counts_tokens else None,
+        now,
+        counts_requests=any(one.limits.requests_per_minute is not None for one in scopes),
+        counts_tokens=any(one.limits.tokens_per_minute is not None for one in scopes),
     )
 
 
@@ -133,47 +145,35 @@ def _of_shared(
 
 
 def _meters(
-    scope: _Scope, uses: Sequence[Use], spent: Spent, now: datetime.datetime
+    scope: _Scope, parts: Sequence[Part], spent: Spent, now: datetime.datetime
 ) -> Iterator[Meter]:
-    counted = [use for use in uses if scope.counts(use)]
-    opened = [use for use in counted if use.is_open]
-    queued = [use for use in opened if use.state == Generation.State.QUEUED]
-    reserved = sum(use.reserved_tokens for use in opened)
-    limits = scope.limits
-    for name, at_once in (("max_concurrent", opened), ("max_queued", queued)):
-        if (limit := getattr(limits, name)) is not None:
-            source = limits.sources[name]
-            yield Meter(name=name, source=source, limit=limit, used=len(at_once), resets_at=now)
-    if limits.requests_per_minute is not None:
-        began = [(use.created_at, 1) for use in counted if use.created_at > now - MINUTE]
-        yield _window("requests_per_minute", limits, began, now)
-    if limits.tokens_per_minute is not None:
-        ended = [
-            (use.finished_at, use.charged_tokens)
-            for use in counted
-            if use.finished_at is not None and use.finished_at > now - MINUTE
-        ]
-        yield _window("tokens_per_minute", limits, ended, now, reserved=reserved)
+    use = _Use(scope, parts)
+    reserved = use.tokens(OPEN)
+    for name, used in (("max_concurrent", use.number(OPEN)), ("max_queued", use.num_queued)):
+        if getattr(scope.limits, name) is not None:
+            yield _meter(name, scope, used=used, resets_at=now)
+    for name, what, used, held in (
+        ("requests_per_minute", BEGAN, use.number(BEGAN), 0),
+        ("tokens_per_minute", ENDED, use.tokens(ENDED), reserved),
+    ):
+        if getattr(scope.limits, name) is not None:
+            newest = use.newest(what)
+            resets_at = newest + MINUTE if newest else now
+            yield _meter(name, scope, used=used, reserved=held, resets_at=resets_at)
     yield from _budgets(scope, spent, now, reserved)
 
 
-def _window(
-    name: str,
-    limits: Limits,
-    uses: list[tuple[datetime.datetime, int]],
-    now: datetime.datetime,
-    *,
-    reserved: int = 0,
+def _meter(
+    name: str, scope: _Scope, *, used: int, resets_at: datetime.datetime, reserved: int = 0
 ) -> Meter:
-    leaving = tuple((at + MINUTE, amount) for at, amount in sorted(uses))
     return Meter(
         name=name,
-        source=limits.sources[name],
-        limit=getattr(limits, name),
-        used=sum(amount for _, amount in uses),
+        source=scope.limits.sources[name],
+        limit=getattr(scope.limits, name),
+        used=used,
         reserved=reserved,
-        resets_at=leaving[-1][0] if leaving else now,
-        leaving=leaving,
+        resets_at=resets_at,
+        api_key_id=scope.api_key_id,
     )
 
 
@@ -187,12 +187,7 @@ def _budgets(scope: _Scope, spent: Spent, now: datetime.datetime, reserved: int)
         ("tokens_per_day", today, tomorrow),
         ("tokens_per_month", first_of_month, next_month),
     ):
-        if (limit := getattr(limits, name)) is not None:
-            yield Meter(
-                name=name,
-                source=limits.sources[name],
-                limit=limit,
-                used=spent.tokens(scope.subject, first, today),
-                reserved=reserved,
-                resets_at=datetime.datetime.combine(end, datetime.time(), limits.zone),
-            )
+        if getattr(limits, name) is not None:
+            used = spent.tokens(scope.subject, first, today)
+            resets_at = datetime.datetime.combine(end, datetime.time(), limits.zone)
+            yield _meter(name, scope, used=used, reserved=reserved, resets_at=resets_at)

@@ -1,63 +1,72 @@
-"""What counts to limits, read from the rows: one query for generations, one for budgets.
+"""What counts to limits, read from the rows: one query for uses, one for budgets.
 
-Nothing is counted twice and kept apart, so nothing can leak.
+Nothing is counted twice and kept apart, so nothing can leak. The database adds up: a request costs
+the same however many came before it in the last minute.
 """
 
 from __future__ import annotations
 
 import datetime
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from django.db.models import Sum
+from django.db.models import Count, Max, Q, QuerySet, Sum, Value
 
-from accounts.models import Spending
+from accounts.models import Spending, UsageRecord
 from hosting.models import Generation
-from hosting.models.generation import charge
 
+MINUTE = datetime.timedelta(minutes=1)
+_NONE = Value(0)
 _Days = dict[datetime.date, int]
 
 
-class Use(NamedTuple):
-    """One generation: open, or begun or ended a short time ago."""
+class Part(NamedTuple):
+    """The uses of one kind that one key has, or the chat page."""
 
-    id: object
+    what: str
     api_key_id: int | None
-    state: str
-    reserved_tokens: int
-    created_at: datetime.datetime
-    finished_at: datetime.datetime | None
-    prompt_tokens: int
-    cached_tokens: int
-    completion_tokens: int
-    cached_weight: float
+    number: int
+    num_queued: int
+    tokens: int
+    newest: datetime.datetime
 
-    @property
-    def is_open(self) -> bool:
-        return self.state in Generation.OPEN_STATES
 
-    @property
-    def charged_tokens(self) -> int:
-        return charge(
-            self.prompt_tokens, self.cached_tokens, self.completion_tokens, self.cached_weight
-        )
+OPEN, BEGAN, ENDED = "open", "began", "ended"  # the two last: within the last minute
 
 
 def uses_of(
-    person_id: int, *, began_after: datetime.datetime | None, ended_after: datetime.datetime | None
-) -> list[Use]:
-    """What is open, and what began or ended after these moments. None: not asked."""
-    rows = Generation.objects.of(person_id).counted().order_by()
-    parts = [rows.open()]
-    if began_after is not None:
-        parts.append(rows.filter(created_at__gt=began_after))
-    if ended_after is not None:
-        parts.append(rows.filter(finished_at__gt=ended_after))
+    person_id: int, now: datetime.datetime, *, counts_requests: bool, counts_tokens: bool
+) -> list[Part]:
+    """What is open, and where it is asked what began or ended within the minute."""
+    is_queued = Q(state=Generation.State.QUEUED)
+    opened = _generations(person_id).open()
+    parts = [_part(OPEN, opened, "reserved_tokens", Count("pk", filter=is_queued))]
+    if counts_requests:
+        parts.append(_part(BEGAN, _began(person_id, now), "reserved_tokens"))
+    if counts_tokens:
+        parts.append(_part(ENDED, _ended(person_id, now), "charged_tokens"))
     # Apart, for no index serves an "or"
-    first, *others = (part.values_list(*Use._fields) for part in parts)
-    found = first.union(*others, all=True) if others else first
-    return list({row[0]: Use(*row) for row in found}.values())
+    first, *others = parts
+    return [Part(*row) for row in (first.union(*others, all=True) if others else first)]
+
+
+def requests_leaving(
+    person_id: int, api_key_id: int | None, now: datetime.datetime
+) -> Iterator[tuple[datetime.datetime, int]]:
+    """When each request of the last minute leaves it, and that it is one; the oldest first."""
+    rows = _of_key(_began(person_id, now), api_key_id).order_by("created_at")
+    for began_at in rows.values_list("created_at", flat=True).iterator():
+        yield began_at + MINUTE, 1
+
+
+def tokens_leaving(
+    person_id: int, api_key_id: int | None, now: datetime.datetime
+) -> Iterator[tuple[datetime.datetime, int]]:
+    """The same of the tokens of what ended within the last minute."""
+    lines = _of_key(_ended(person_id, now), api_key_id).order_by("created_at")
+    for ended_at, tokens in lines.values_list("created_at", "charged_tokens").iterator():
+        yield ended_at + MINUTE, tokens
 
 
 def reserved_in_groups(group_ids: Sequence[int]) -> dict[int, int]:
@@ -82,3 +91,33 @@ class Spent:
 
     def tokens(self, subject: str, first: datetime.date, last: datetime.date) -> int:
         return sum(tokens for day, tokens in self._days[subject].items() if first <= day <= last)
+
+
+def _generations(person_id: int) -> Any:
+    return Generation.objects.of(person_id).counted().order_by()
+
+
+def _began(person_id: int, now: datetime.datetime) -> QuerySet[Any]:
+    began: QuerySet[Any] = _generations(person_id).filter(created_at__gt=now - MINUTE)
+    return began
+
+
+def _ended(person_id: int, now: datetime.datetime) -> QuerySet[Any]:
+    """Lines of the ledger: each is written with the end of its generation."""
+    lines = UsageRecord.objects.filter(user_id=person_id, created_at__gt=now - MINUTE)
+    return lines.order_by()
+
+
+def _of_key(rows: QuerySet[Any], api_key_id: int | None) -> QuerySet[Any]:
+    return rows if api_key_id is None else rows.filter(api_key_id=api_key_id)
+
+
+def _part(what: str, rows: QuerySet[Any], tokens: str, num_queued: Any = _NONE) -> QuerySet[Any]:
+    sums = rows.values("api_key_id").annotate(
+        what=Value(what),
+        number=Count("pk"),
+        num_queued=num_queued,
+        tokens=Sum(tokens),
+        newest=Max("created_at"),
+    )
+    return sums.values_list(*Part._fields)

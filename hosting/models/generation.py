@@ -127,18 +127,12 @@ class Generation(models.Model):
 
     @property
     def charged_tokens(self) -> int:
-        """What it takes from budgets and windows, once it has ended."""
+        """What it takes from budgets and windows, once it has ended; cached ones by weight."""
         if self.kind == self.Kind.TITLE:
             return 0
-        return charge(
-            self.prompt_tokens, self.cached_tokens, self.completion_tokens, self.cached_weight
-        )
+        free = math.floor(self.cached_tokens * (1 - self.cached_weight))
+        return self.prompt_tokens - free + self.completion_tokens
 
     @property
     def is_open(self) -> bool:
         return self.state in self.OPEN_STATES
-
-
-def charge(prompt: int, cached: int, completion: int, cached_weight: float) -> int:
-    """The tokens that count, when cached ones do so by their weight only."""
-    return prompt - math.floor(cached * (1 - cached_weight)) + completion
