@@ -2,7 +2,7 @@
 
     SLICE     keys and values of a block's own tokens, for layers that can be cut: KVCache, and
               its quantised form
-    BOUNDARY  all that a layer holds at one position: RotatingKVCache, ArraysCache
+    BOUNDARY  all that a layer needs at one position: RotatingKVCache, ChunkedKVCache, ArraysCache
 
 Contents are flat lists of arrays with buffers of their own, in the order of the layers;
 composite layers (CacheList) are taken apart. Rows are single and unpadded. Owner: the model thread.
@@ -18,6 +18,7 @@ import numpy as np
 from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
+    ChunkedKVCache,
     KVCache,
     QuantizedKVCache,
     RotatingKVCache,
@@ -30,6 +31,7 @@ from engine.cache.record import ArrayBytes
 # dtypes that numpy has no name for travel as integers of the same width
 _CARRIERS = {mx.bfloat16: mx.uint16}
 _SLICEABLE = (KVCache, QuantizedKVCache)
+_INDIVISIBLE = (RotatingKVCache, ChunkedKVCache, ArraysCache)
 _DTYPES = {
     str(dtype): dtype
     for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.int64, mx.uint8, mx.uint32)
@@ -39,10 +41,12 @@ _DTYPES = {
 def needs_of(row: Sequence[Any]) -> Needs | None:
     """Which record kinds this model's layers have; None if a layer is of a kind we cannot copy."""
     kinds = {type(leaf) for leaf in _leaves(row)}
-    if not kinds <= {*_SLICEABLE, RotatingKVCache, ArraysCache}:
+    if not kinds <= {*_SLICEABLE, *_INDIVISIBLE}:
         return None
-    sliceable = kinds & {*_SLICEABLE}
-    return Needs(has_slices=bool(sliceable), has_boundaries=bool(kinds - sliceable))
+    return Needs(
+        has_slices=not kinds.isdisjoint(_SLICEABLE),
+        has_boundaries=not kinds.isdisjoint(_INDIVISIBLE),
+    )
 
 
 def capture_slice(row: Sequence[Any], start: int, stop: int) -> list[mx.array]:
@@ -55,10 +59,8 @@ def capture_slice(row: Sequence[Any], start: int, stop: int) -> list[mx.array]:
 
 
 def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
-    """Copies of every windowed and recurrent layer as it stands now, not evaluated yet."""
-    return [
-        part for leaf in _leaves(row, RotatingKVCache, ArraysCache) for part in _dismantle(leaf)
-    ]
+    """Copies of every windowed, chunked and recurrent layer as it stands, not evaluated yet."""
+    return [part for leaf in _leaves(row, *_INDIVISIBLE) for part in _dismantle(leaf)]
 
 
 def payload(content: list[mx.array]) -> Payload:
@@ -76,7 +78,7 @@ def restore(
     _restore_slices(list(_leaves(row, *_SLICEABLE)), slices)
     if boundary is not None:
         parts = iter(boundary)
-        for leaf in _leaves(row, RotatingKVCache, ArraysCache):
+        for leaf in _leaves(row, *_INDIVISIBLE):
             _assemble(leaf, parts)
 
 
@@ -133,24 +135,41 @@ def _joined(slices: Sequence[tuple[list[mx.array], int]], *, room: int) -> Itera
 
 
 def _dismantle(leaf: Any) -> list[mx.array]:
-    """A windowed layer: its counters, keys, values. A recurrent one: a count, then its arrays."""
+    """A windowed or chunked layer: its counters, keys, values. A recurrent one: a count, then its
+    arrays."""
     if isinstance(leaf, RotatingKVCache):
         keys, values, *counters = leaf.state
         return [mx.array(counters, mx.int32), mx.contiguous(keys), mx.contiguous(values)]
+    if isinstance(leaf, ChunkedKVCache):
+        return _current_chunk(leaf)
     arrays, _, _ = leaf.state
     held = [mx.zeros((0,)) if array is None else mx.contiguous(array) for array in arrays]
     return [mx.array([len(held)], mx.int32), *held]
 
 
+def _current_chunk(leaf: ChunkedKVCache) -> list[mx.array]:
+    """Tokens of earlier chunks are not looked at any more: at a chunk's end nothing is needed."""
+    chunk_start = leaf.offset - leaf.offset % leaf.chunk_size
+    used = slice(chunk_start - leaf.start_position, leaf.offset - leaf.start_position)
+    arrays = (mx.contiguous(array[..., used, :]) for array in (leaf.keys, leaf.values))
+    return [mx.array([leaf.offset, chunk_start], mx.int32), *arrays]
+
+
 def _assemble(leaf: Any, parts: Iterator[mx.array]) -> None:
+    if isinstance(leaf, ArraysCache):
+        count: Any = next(parts).item()
+        held = [next(parts) for _ in range(count)]
+        leaf.state = ([array if array.size else None for array in held], None, None)
+        return
+    counters: Any = next(parts).tolist()
+    keys, values = next(parts), next(parts)
     if isinstance(leaf, RotatingKVCache):
-        counters: Any = next(parts).tolist()
-        keys, values = next(parts), next(parts)
         leaf.state = (keys + 0, values + 0, *counters)
         return
-    count: Any = next(parts).item()
-    held = [next(parts) for _ in range(count)]
-    leaf.state = ([array if array.size else None for array in held], None, None)
+    offset, chunk_start = counters
+    is_empty = offset == chunk_start
+    arrays = (None, None) if is_empty else (keys, values)
+    leaf.state = (*arrays, offset, leaf.chunk_size, chunk_start)
 
 
 def _array(part: ArrayBytes) -> mx.array:

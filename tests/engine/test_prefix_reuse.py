@@ -26,7 +26,7 @@ from tests.tiny_models import tiny_model_path
 from tests.waiting import wait_until
 
 Asks = Callable[[str, list[int]], list[int]]
-KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
+KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4"]
 LIMITS = DiskLimits(budget_bytes=1 << 34, free_floor_bytes=0, daily_write_bytes=1 << 34)
 
 
@@ -106,7 +106,7 @@ class Engine:
 
     def _await_disk(self) -> None:
         """However slow this machine is: a request that waits for the disk gets what is there."""
-        if self.io is not None and self.handle.only_restores:
+        if self.io is not None and self.handle.only_waits:
             wait_until(lambda: self.io.is_idle)
 
     def answer(self, prompt: list[int], *, tenant: str = "ann") -> tuple[list[int], wire.Usage]:

@@ -24,7 +24,7 @@ from engine.model.loader import load
 from engine.model.quantised import quantised_caches
 from tests.tiny_models import tiny_model_path
 
-KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
+KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4"]
 _SMALL = {
     "vocab_size": 4096,
     "hidden_size": 64,
