@@ -102,9 +102,11 @@ class ModelHandle:
         return self.scheduler.is_idle and not self._restoring
 
     @property
-    def only_restores(self) -> bool:
-        """Nothing to compute until the disk has answered, or has had its time."""
-        return bool(self._restoring) and self.scheduler.is_idle
+    def only_waits(self) -> bool:
+        """Nothing to compute until the disk has answered, or has had its time, or grammars are
+        compiled."""
+        scheduler = self.scheduler
+        return (bool(self._restoring) and scheduler.is_idle) or scheduler.awaits_grammars
 
     @property
     def is_decoding(self) -> bool:
@@ -244,7 +246,7 @@ class ModelHandle:
         step = self.scheduler.schedule(now=self._clock(), others_decode=others_decode)
         events += self._announce(step)
         try:
-            with self._vitals.working(self.scheduler.expected_seconds(step.slices)):
+            with self._vitals.stall.working(self.scheduler.expected_seconds):
                 self._keep_before(step)
                 outcome = self._runner.run(step)
                 self._keep_after(step)

@@ -8,11 +8,11 @@ import collections
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from engine import wire
 from engine.model.memory import Memory, MemoryReadings
+from engine.stall import StallClock
 
 _RATE_SECONDS = 5.0
 
@@ -40,8 +40,6 @@ class Rate:
 
 
 class Vitals:
-    """Invariant: `stalled_seconds` is 0 while there is no work."""
-
     def __init__(
         self,
         *,
@@ -49,6 +47,7 @@ class Vitals:
         memory: Memory,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
+        stall: StallClock | None = None,
     ):
         self.engine_name = engine_name
         self._memory = memory
@@ -56,9 +55,7 @@ class Vitals:
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
         self._started_at = wall_clock()
-        self._is_busy = False
-        self._moved_at = clock()
-        self._expected_seconds = 0.0
+        self.stall = stall or StallClock(clock=clock)
         self._decoded, self._prefilled = Rate(), Rate()
         self._num_generated = 0
         self._models: tuple[wire.ModelStatus, ...] = ()
@@ -67,26 +64,10 @@ class Vitals:
         self._cache: wire.CacheStatus | None = None
         self._guarded: wire.MemoryStatus | None = None
 
-    def note_busy(self, is_busy: bool) -> None:
-        """Is there anything that should move? Becoming busy starts the clock."""
-        with self._lock:
-            if is_busy and not self._is_busy:
-                self._moved_at = self._clock()
-            self._is_busy = is_busy
-
-    @contextmanager
-    def working(self, expected_seconds: float) -> Iterator[None]:
-        """Around something that is known to take a while without a token: a slice, a portion."""
-        with self._lock:
-            self._expected_seconds = expected_seconds
-        yield
-        with self._lock:
-            self._expected_seconds = 0.0
-
     def note_progress(self, *, decoded_tokens: int = 0, prefilled_tokens: int = 0) -> None:
         now = self._clock()
+        self.stall.note_progress()
         with self._lock:
-            self._moved_at = now
             self._num_generated += decoded_tokens
             if decoded_tokens:
                 self._decoded.add(decoded_tokens, now=now)
@@ -107,14 +88,9 @@ class Vitals:
             self._models, self._rows, self._readings = models, rows, readings
             self._cache, self._guarded = cache, guarded
 
-    @property
-    def stalled_seconds(self) -> float:
-        if not self._is_busy:
-            return 0.0
-        return max(0.0, self._clock() - self._moved_at - self._expected_seconds)
-
     def status(self) -> wire.EngineStatus:
-        """The heartbeat. Any thread."""
+        """The heartbeat. One thread besides the model thread."""
+        stalled_seconds = self.stall.look()
         with self._lock:
             now = self._clock()
             return wire.EngineStatus(
@@ -122,7 +98,7 @@ class Vitals:
                 pid=os.getpid(),
                 started_at=self._started_at,
                 beat_at=self._wall_clock(),
-                stalled_seconds=self.stalled_seconds,
+                stalled_seconds=stalled_seconds,
                 device=self._memory.device,
                 active_bytes=self._readings.active_bytes,
                 pool_bytes=self._readings.pool_bytes,

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from engine import wire
 from engine.core.bundling import Input, Pending, plan_bundle
-from engine.core.cost import CostModel
+from engine.core.cost import FIRST_USE_SECONDS, CostModel
 from engine.core.delivery import VectorDelivery
 from engine.core.limits import NO_LIMITS, Limits
 from engine.core.pacing import Pace, TimeLedger
@@ -56,7 +56,7 @@ class _Long:
 
 class VectorHandle:
     is_decoding = False
-    only_restores = False
+    only_waits = False
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class VectorHandle:
         events += self._announce(bundle)
         started = self._clock()
         try:
-            with self._vitals.working(seconds):
+            with self._vitals.stall.working(self._expected_seconds(bundle, seconds)):
                 results, num_tokens = self._compute(bundle, seconds)
         # A failure ends the request that caused it, and only that one.
         except Exception as error:
@@ -237,6 +237,11 @@ class VectorHandle:
         if results is not None:
             self._long = None
         return results, num_tokens
+
+    def _expected_seconds(self, bundle: tuple[Input, ...], seconds: float) -> float:
+        longest = max(len(one.token_ids) for one in bundle)
+        predicted = self._cost.predict(longest * len(bundle), longest / 2)
+        return min(predicted, seconds) + FIRST_USE_SECONDS
 
     def _learn(self, num_tokens: int, seconds: float, *, others_decode: bool) -> None:
         self.last_used_at = self._clock()

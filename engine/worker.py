@@ -29,9 +29,9 @@ from engine.shelf import Handle
 
 _IDLE_WAIT_SECONDS = 0.5
 _BLOCKED_WAIT_SECONDS = 0.02
-_RESTORING_WAIT_SECONDS = 0.001
+_SHORT_WAIT_SECONDS = 0.001  # for the disk, for a grammar
 _SHOW_SECONDS = 0.25
-_PORTION_SECONDS = 2.0  # what a portion of a load may take without looking stalled
+_PORTION_SECONDS = 2.0  # what a portion of a load is expected to take at most
 
 Received = AnyDelivery | Dropped | wire.Notice
 
@@ -89,13 +89,13 @@ class Worker:
     @property
     def _wait_seconds(self) -> float:
         if not self._pool.is_idle:
-            return _RESTORING_WAIT_SECONDS if self._only_restores else 0.0
+            return _SHORT_WAIT_SECONDS if self._only_waits else 0.0
         return _BLOCKED_WAIT_SECONDS if self._pool.has_waiting else _IDLE_WAIT_SECONDS
 
     @property
-    def _only_restores(self) -> bool:
+    def _only_waits(self) -> bool:
         busy = (handle for handle in self._pool.handles if not handle.is_idle)
-        return not self._pool.is_loading and all(handle.only_restores for handle in busy)
+        return not self._pool.is_loading and all(handle.only_waits for handle in busy)
 
     def _handle(self, message: Received) -> Events:
         match message:
@@ -163,12 +163,12 @@ class Worker:
 
     def _advance_models(self) -> None:
         if self._pool.is_loading:
-            with self._vitals.working(_PORTION_SECONDS):
+            with self._vitals.stall.working(_PORTION_SECONDS):
                 self._publish(self._pool.advance())
             self._vitals.note_progress()
         else:
             self._publish(self._pool.advance())
-        self._vitals.note_busy(not self._pool.is_idle)
+        self._vitals.stall.note_busy(not self._pool.is_idle and not self._only_waits)
 
     def _take_fetched(self) -> None:
         """Requests whose prefix has come from disk go on."""

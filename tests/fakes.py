@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine import wire
 from engine.core.answer import Piece, TextStream
-from engine.core.constraint import PendingGrammar
+from engine.core.constraint import Constraint, PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.pacing import TimeLedger
 from engine.core.step import Drawn, Join, Outcome, Step
@@ -220,6 +220,16 @@ class FakeTextStream:
         return []
 
 
+class FakeGrammar:
+    """One that is being compiled for ever."""
+
+    is_ready = False
+    rejection = None
+
+    def start(self, output_token_ids: Sequence[int]) -> Constraint:
+        raise AssertionError("it is not ready")
+
+
 class FakeVoice:
     end_token_ids = frozenset({FAKE_END_TOKEN_ID})
 
@@ -227,7 +237,7 @@ class FakeVoice:
         return FakeTextStream()
 
     def grammar(self, work: wire.Work) -> PendingGrammar | None:
-        return None
+        return None if work.grammar is None else FakeGrammar()
 
 
 class FakeShelf:

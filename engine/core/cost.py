@@ -18,6 +18,7 @@ _PRIOR = (0.005, 0.002, 0.0002)  # 500 tokens/s: cautious until measured
 # what the slices so far do not tell, and there it is too cautious rather than too bold.
 _PRIOR_WEIGHT = 1e-6
 _FIRST_TOKENS = 64  # of a slice, before any was measured
+FIRST_USE_SECONDS = 2.0  # what the device may have to compile before the first steps of a model
 _GROWTH = 4  # and no slice is longer than so many times the longest measured
 
 

@@ -15,11 +15,13 @@ import itertools
 from collections.abc import Callable, Iterable
 
 from engine.core.bisection import Bisection
-from engine.core.cost import CostModel
+from engine.core.cost import FIRST_USE_SECONDS, CostModel
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
-from engine.core.step import Drawn, Join, Outcome, Slice, Step
+from engine.core.step import Drawn, Join, Outcome, Step
+
+_FIRST_STEPS = 16  # of a loaded model
 
 
 class Scheduler:
@@ -37,6 +39,7 @@ class Scheduler:
         self._batch: list[Sequence] = []
         self._gone: list[int] = []
         self._in_flight: list[Step] = []
+        self._num_decode_steps = 0
 
     @property
     def is_idle(self) -> bool:
@@ -45,6 +48,14 @@ class Scheduler:
     @property
     def is_decoding(self) -> bool:
         return any(sequence.may_draw for sequence in self._batch)
+
+    @property
+    def awaits_grammars(self) -> bool:
+        """All that is left to do is done elsewhere: grammars of complete prompts are compiled."""
+        if self._waiting or self._batch or self._gone or self._in_flight:
+            return False
+        rows = self._prefilling
+        return bool(rows) and not any(one.slice_tokens_left > 0 or one.may_join for one in rows)
 
     def find_request_id(self, row_id: int) -> str | None:
         """Whose row it is; None if it has ended meanwhile."""
@@ -91,6 +102,7 @@ class Scheduler:
     def update(self, outcome: Outcome) -> list[tuple[Sequence, Drawn]]:
         """Learn from a computed step; the tokens drawn for rows that still live."""
         self._in_flight.remove(outcome.step)
+        self._num_decode_steps += bool(outcome.step.decodes)
         self._learn(outcome)
         drawn = []
         for one in outcome.drawn:
@@ -181,8 +193,16 @@ class Scheduler:
         slices = plan_slices(prompts, cost=self.cost, pace=self.pace, seconds=seconds, now=now)
         return Step(leaves=self._take_leaves(), slices=slices)
 
-    def expected_seconds(self, slices: Iterable[Slice]) -> float:
-        return sum(self.cost.predict(one.num_tokens, one.mean_context) for one in slices)
+    @property
+    def expected_seconds(self) -> float:
+        """Of all that the device has not finished."""
+        seconds = sum(map(self._seconds_of, self._in_flight))
+        return seconds + (FIRST_USE_SECONDS if self._num_decode_steps < _FIRST_STEPS else 0.0)
+
+    def _seconds_of(self, step: Step) -> float:
+        if step.decodes:
+            return self._ledger.decode_seconds
+        return sum(self.cost.predict(one.num_tokens, one.mean_context) for one in step.slices)
 
     def _decode_step(self, ready: list[Sequence]) -> Step:
         leaves = self._take_leaves()

@@ -16,6 +16,7 @@ _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
 _SIMILAR_FACTOR = 2
 _LEAST_RACE_TOKENS = 256
+_LONG_TURN_SECONDS = 1.0  # then newcomers and cancels are looked at, however long a stall may be
 
 
 def plan_slices(
@@ -47,7 +48,7 @@ def plan_slices(
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
             resting.add(rows[0].request_id)
         left -= cost.predict(slices[-1].num_tokens, slices[-1].mean_context)
-        if left <= 0:
+        if left <= 0 or seconds - left > _LONG_TURN_SECONDS:
             break
     return tuple(slices)
 

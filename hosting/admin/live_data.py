@@ -17,7 +17,7 @@ from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 
 MAX_REQUESTS = 200
-STALLED_AFTER_SECONDS = 5.0
+STALLED_AFTER_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """Ends an engine that lives but computes nothing. It judges by heartbeats and knows no requests.
 
 An engine shows two kinds of trouble: no new heartbeat at all (stopped, or its process is stuck), or
-heartbeats that say it has work and has not moved (`stalled_seconds`; loading counts as moving).
+heartbeats that say it has work and has not moved (`stalled_seconds`: engine/stall.py counts them).
+A look that comes late counts as one look: then it was this process, or Redis, that stood still.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from engine import wire
 from hosting.engine_client import EngineUnavailable
 from hosting.supervisor.child import Child
 
-STUCK_SECONDS = 5.0
+# With a heartbeat a second and two looks a second, both are seen within 5 s.
+SILENT_SECONDS = 4.0
+STALLED_SECONDS = 3.5
 FIRST_BEAT_SECONDS = 60.0  # importing MLX on a busy small machine
 LOOK_EVERY_SECONDS = 0.5
+_LONGEST_LOOK_SECONDS = 1.0
 
 ReadEngines = Callable[[], list[wire.EngineStatus]]
 
@@ -28,24 +32,26 @@ class EngineWatch:
     def __init__(self, *, pid: int, now: float) -> None:
         self.pid = pid
         self._beat_at: float | None = None  # the engine's own clock, only compared with itself
-        self._changed_at = now
+        self._looked_at = now
+        self._silent_seconds = 0.0
 
     def verdict(self, engines: list[wire.EngineStatus], *, now: float) -> str | None:
         """Why this engine must be ended, or None."""
+        self._silent_seconds += min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
+        self._looked_at = now
         status = next((one for one in engines if one.pid == self.pid), None)
         if status is not None and status.beat_at != self._beat_at:
-            self._beat_at, self._changed_at = status.beat_at, now
-        silent_seconds = now - self._changed_at
-        allowed = FIRST_BEAT_SECONDS if self._beat_at is None else STUCK_SECONDS
-        if silent_seconds > allowed:
-            return f"no heartbeat for {silent_seconds:.0f} s"
-        if status is not None and status.stalled_seconds > STUCK_SECONDS:
+            self._beat_at, self._silent_seconds = status.beat_at, 0.0
+        allowed = FIRST_BEAT_SECONDS if self._beat_at is None else SILENT_SECONDS
+        if self._silent_seconds > allowed:
+            return f"no heartbeat for {self._silent_seconds:.0f} s"
+        if status is not None and status.stalled_seconds > STALLED_SECONDS:
             return f"work but no progress for {status.stalled_seconds:.0f} s"
         return None
 
     def excuse(self, *, now: float) -> None:
         """Nothing could be read, so silence proves nothing: count from now."""
-        self._changed_at = now
+        self._looked_at, self._silent_seconds = now, 0.0
 
 
 async def watch_engine(child: Child, read_engines: ReadEngines, say: Callable[[str], None]) -> None:

@@ -124,7 +124,7 @@ def first_token(num_tokens: int, delay: Callable[[int], float] | None) -> Fared:
     began = clock()
     handle.add(make_delivery(work))
     for _ in range(100_000):
-        if handle.only_restores:
+        if handle.only_waits:
             clock.now += LOOK_SECONDS
         for request_id in cache.take_fetched():
             handle.fetched(request_id)

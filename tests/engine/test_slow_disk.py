@@ -50,7 +50,7 @@ def test_a_disk_that_never_answers_costs_a_little_patience_only(tmp_path: Path) 
     prompt = prompt_of(700)
     engine, expected = reopened_after(prompt, tmp_path, files)
     request_id = engine.start(prompt)
-    assert engine.handle.only_restores
+    assert engine.handle.only_waits
     tokens, usage = engine.run(awaits_disk=False)[request_id]
     assert tokens == expected
     assert usage.cached_tokens == 0

@@ -6,6 +6,7 @@ from engine import wire
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
 from engine.pool import ModelPool
+from engine.stall import StallClock
 from engine.worker import Worker
 from tests.engine.cache.toys import make_cache
 from tests.fakes import (
@@ -41,7 +42,11 @@ class Engine:
         self.transport = FakeTransport(self.clock)
         memory = FakeMemory()
         self.vitals = Vitals(
-            engine_name="e", memory=memory, clock=self.clock, wall_clock=self.clock
+            engine_name="e",
+            memory=memory,
+            clock=self.clock,
+            wall_clock=self.clock,
+            stall=StallClock(clock=self.clock, starved_seconds=lambda: 0.0),
         )
         self.shelf = FakeShelf(self.clock, self.vitals, poison_token_id=66)
         self.pool = ModelPool(

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from engine import wire
-from hosting.supervisor.watchdog import FIRST_BEAT_SECONDS, STUCK_SECONDS, EngineWatch
+from hosting.supervisor.watchdog import (
+    FIRST_BEAT_SECONDS,
+    LOOK_EVERY_SECONDS,
+    SILENT_SECONDS,
+    STALLED_SECONDS,
+    EngineWatch,
+)
 
 
 def status(*, pid: int = 7, beat_at: float = 1.0, stalled: float = 0.0) -> wire.EngineStatus:
@@ -24,23 +30,37 @@ def status(*, pid: int = 7, beat_at: float = 1.0, stalled: float = 0.0) -> wire.
     )
 
 
+def look(watch: EngineWatch, engines: list[wire.EngineStatus], *, seconds: float) -> str | None:
+    """The last verdict of so many seconds of looking; the clock begins at 0."""
+    verdict = None
+    for number in range(1, int(seconds / LOOK_EVERY_SECONDS) + 1):
+        verdict = watch.verdict(engines, now=number * LOOK_EVERY_SECONDS)
+    return verdict
+
+
+def beating_watch() -> EngineWatch:
+    watch = EngineWatch(pid=7, now=0.0)
+    assert watch.verdict([status()], now=0.0) is None
+    return watch
+
+
 def test_a_starting_engine_has_a_minute_for_its_first_beat() -> None:
-    watch = EngineWatch(pid=7, now=100.0)
-    assert watch.verdict([], now=100.0 + FIRST_BEAT_SECONDS - 1) is None
-    assert watch.verdict([], now=100.0 + FIRST_BEAT_SECONDS + 1) is not None
+    assert look(EngineWatch(pid=7, now=0.0), [], seconds=FIRST_BEAT_SECONDS) is None
+    assert look(EngineWatch(pid=7, now=0.0), [], seconds=FIRST_BEAT_SECONDS + 1) is not None
 
 
 def test_the_same_beat_for_too_long_is_silence() -> None:
-    watch = EngineWatch(pid=7, now=100.0)
-    assert watch.verdict([status(beat_at=1.0)], now=100.0) is None
-    assert watch.verdict([status(beat_at=1.0)], now=100.0 + STUCK_SECONDS - 0.1) is None
-    assert watch.verdict([status(beat_at=1.0)], now=100.0 + STUCK_SECONDS + 0.1) is not None
+    assert look(beating_watch(), [status()], seconds=SILENT_SECONDS) is None
+    assert look(beating_watch(), [status()], seconds=SILENT_SECONDS + 0.5) is not None
 
 
 def test_an_expired_beat_is_silence_too() -> None:
-    watch = EngineWatch(pid=7, now=100.0)
-    watch.verdict([status()], now=100.0)
-    assert watch.verdict([], now=100.0 + STUCK_SECONDS + 0.1) is not None
+    assert look(beating_watch(), [], seconds=SILENT_SECONDS + 0.5) is not None
+
+
+def test_a_watch_that_stood_still_itself_proves_nothing() -> None:
+    watch = beating_watch()
+    assert watch.verdict([status()], now=60.0) is None
 
 
 def test_new_beats_keep_it_alive() -> None:
@@ -51,19 +71,20 @@ def test_new_beats_keep_it_alive() -> None:
 
 def test_beats_that_tell_of_a_stall_end_it() -> None:
     watch = EngineWatch(pid=7, now=0.0)
-    assert watch.verdict([status(beat_at=1.0, stalled=STUCK_SECONDS)], now=1.0) is None
+    assert watch.verdict([status(beat_at=1.0, stalled=STALLED_SECONDS)], now=1.0) is None
     assert "no progress" in str(
-        watch.verdict([status(beat_at=2.0, stalled=STUCK_SECONDS + 1)], now=2.0)
+        watch.verdict([status(beat_at=2.0, stalled=STALLED_SECONDS + 1)], now=2.0)
     )
 
 
 def test_the_last_beat_of_an_earlier_life_does_not_count() -> None:
     watch = EngineWatch(pid=8, now=0.0)
-    assert watch.verdict([status(pid=7, stalled=60.0)], now=30.0) is None
+    assert look(watch, [status(pid=7, stalled=60.0)], seconds=30) is None
 
 
 def test_silence_while_nothing_can_be_read_proves_nothing() -> None:
-    watch = EngineWatch(pid=7, now=0.0)
-    watch.verdict([status()], now=0.0)
+    watch = beating_watch()
+    watch.verdict([], now=0.5)
     watch.excuse(now=30.0)
-    assert watch.verdict([], now=30.0 + STUCK_SECONDS - 0.1) is None
+    for number in range(int(SILENT_SECONDS / LOOK_EVERY_SECONDS) + 1):
+        assert watch.verdict([], now=30.0 + number * LOOK_EVERY_SECONDS) is None

@@ -1,0 +1,91 @@
+"""Is the engine stuck? For how many seconds has it had work without computing anything.
+
+Only time in which it could have moved counts: not what a long step is expected to take, not what
+its threads wait for a processor on a busy machine, not a pause of the whole process. Written by
+the model thread; one other thread looks about once a second.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PATIENCE = 4.0  # a step may take so many times what is expected of it
+_LONGEST_LOOK_SECONDS = 1.5  # who looks later was stopped itself
+_THREADS = Path("/proc/self/task")
+
+ReadSeconds = Callable[[], float]
+
+
+class StallClock:
+    """`starved_seconds`: how long the process's threads waited for a processor since last asked."""
+
+    def __init__(
+        self,
+        *,
+        clock: ReadSeconds = time.monotonic,
+        starved_seconds: ReadSeconds | None = None,
+    ) -> None:
+        self._clock = clock
+        self._starved_seconds = starved_seconds or Starvation().take_seconds
+        self._lock = threading.Lock()
+        self._is_busy = False
+        self._expected_seconds = 0.0
+        self._moved_at = self._looked_at = clock()
+        self._still_seconds = 0.0
+
+    def note_busy(self, is_busy: bool) -> None:
+        """Is there anything that should move? Becoming busy starts the clock."""
+        with self._lock:
+            if is_busy and not self._is_busy:
+                self._moved_at = self._clock()
+            self._is_busy = is_busy
+
+    def note_progress(self) -> None:
+        self._moved_at = self._clock()
+
+    @contextmanager
+    def working(self, expected_seconds: float) -> Iterator[None]:
+        """Around something that is known to take a while: steps, a portion of a load."""
+        self._expected_seconds = expected_seconds
+        try:
+            yield
+        finally:
+            self._expected_seconds = 0.0
+
+    def look(self) -> float:
+        """The seconds that cannot be explained; 0 while there is no work."""
+        with self._lock:
+            now, starved = self._clock(), self._starved_seconds()
+            if self._moved_at >= self._looked_at or not self._is_busy:
+                self._still_seconds = 0.0
+            since = max(self._moved_at, self._looked_at) if self._is_busy else now
+            passed = min(now - since, _LONGEST_LOOK_SECONDS)
+            self._still_seconds += max(0.0, passed - starved)
+            self._looked_at = now
+            return max(0.0, self._still_seconds - PATIENCE * self._expected_seconds)
+
+
+class Starvation:
+    """What Linux tells of the time that threads wait for a processor; nothing elsewhere."""
+
+    def __init__(self, threads: Path = _THREADS) -> None:
+        self._threads = threads
+        self._waited: dict[str, int] = {}
+        self.take_seconds()
+
+    def take_seconds(self) -> float:
+        """Since the last call, of all threads together."""
+        before, self._waited = self._waited, dict(self._read())
+        waited = (ns - before.get(thread, 0) for thread, ns in self._waited.items())
+        return sum(waited) / 1e9
+
+    def _read(self) -> Iterator[tuple[str, int]]:
+        for path in self._threads.glob("*/schedstat"):
+            try:
+                yield path.parent.name, int(path.read_text().split()[1])
+            except (OSError, ValueError, IndexError):
+                continue  # the thread has ended, or this kernel counts nothing
