@@ -46,13 +46,11 @@ class ReadOnlyAdmin(ModelAdmin):
         return False
 
 
-@admin.register(UsageRecord)
-class UsageRecordAdmin(ReadOnlyAdmin):
-    list_display = ["when", "end_label", "user", "source", "model_name"]
-    list_display += ["prompt_tokens", "cached_tokens", "completion_tokens", "duration"]
-    list_filter = ["end", "created_at"]
+class OwnedRowsAdmin(ReadOnlyAdmin):
+    """Rows of people and keys: searched by whose they are, or by their model."""
+
     list_select_related = ["user", "api_key"]
-    search_fields = ["model_name"]
+    search_fields = ["model_name"]  # without any there is no box; search.py says what is searched
     search_help_text = search.HELP
 
     def get_search_results(
@@ -60,6 +58,13 @@ class UsageRecordAdmin(ReadOnlyAdmin):
     ) -> tuple[QuerySet[Any], bool]:
         term = search_term.strip()
         return (search.rows_of(term, queryset) if term else queryset), False
+
+
+@admin.register(UsageRecord)
+class UsageRecordAdmin(OwnedRowsAdmin):
+    list_display = ["when", "end_label", "user", "source", "model_name"]
+    list_display += ["prompt_tokens", "cached_tokens", "completion_tokens", "duration"]
+    list_filter = ["end", "created_at"]
 
     @admin.display(description="When", ordering="created_at")
     def when(self, record: UsageRecord) -> str:
@@ -82,9 +87,7 @@ class UsageRecordAdmin(ReadOnlyAdmin):
 
 
 @admin.register(HourlyUsage)
-class HourlyUsageAdmin(ReadOnlyAdmin):
+class HourlyUsageAdmin(OwnedRowsAdmin):
     list_display = ["period", "user", "api_key", "model_name", "requests", "errors"]
     list_display += ["prompt_tokens", "cached_tokens", "completion_tokens"]
     list_filter = ["period"]
-    list_select_related = ["user", "api_key"]
-    search_fields = ["user__email", "api_key__prefix", "model_name"]

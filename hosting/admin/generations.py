@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import uuid
 from typing import Any
 
 from django.contrib import admin, messages
@@ -11,8 +13,9 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from unfold.decorators import display
 
+from accounts.admin import search
 from accounts.admin.confirmation import ask_first
-from accounts.admin.usage import ReadOnlyAdmin
+from accounts.admin.usage import OwnedRowsAdmin
 from hosting.admin.cache_figures import prefix_words
 from hosting.admin.stopping import STOP_PERMISSION, stop_generations
 from hosting.models import Generation, HostedModel
@@ -39,12 +42,11 @@ class ModelFilter(admin.SimpleListFilter):
 
 
 @admin.register(Generation)
-class GenerationAdmin(ReadOnlyAdmin):
+class GenerationAdmin(OwnedRowsAdmin):
     list_display = ["when", "state_label", "user", "source", "model_name"]
     list_display += ["prompt", "written", "result"]
     list_filter = ["state", "kind", ModelFilter, "created_at"]
-    list_select_related = ["user", "api_key"]
-    search_fields = ["id", "user__email", "user__name", "api_key__prefix", "client"]
+    search_help_text = f"{search.HELP} Or the id of a request."
     actions = ["stop"]
     fieldsets = [
         (None, {"fields": ["id", "state", "kind", "user", "api_key", "client", "model_name"]}),
@@ -66,6 +68,13 @@ class GenerationAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("request")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        with contextlib.suppress(ValueError):
+            return queryset.filter(pk=uuid.UUID(search_term.strip())), False
+        return super().get_search_results(request, queryset, search_term)
 
     def has_stop_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(STOP_PERMISSION)

@@ -58,7 +58,12 @@ class Generation(models.Model):
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="generations", verbose_name="person"
     )
     api_key = models.ForeignKey(
-        "accounts.ApiKey", models.SET_NULL, null=True, blank=True, related_name="+"
+        "accounts.ApiKey",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,  # found by the index below
     )
     client = models.CharField(max_length=100, blank=True)
     kind = models.CharField(max_length=8, choices=Kind)
@@ -120,6 +125,10 @@ class Generation(models.Model):
             models.Index(fields=["user", "-created_at"], name="generations_of_person"),
             models.Index(fields=["user", "-finished_at"], name="generations_ended_of_person"),
             models.Index(fields=["finished_at"], name="generations_ended"),
+            # Lists of what is rare among millions
+            models.Index(fields=["state", "-created_at", "-id"], name="generations_by_state"),
+            models.Index(fields=["api_key", "-created_at"], name="generations_of_key"),
+            models.Index(fields=["model_name", "-created_at"], name="generations_of_model"),
         ]
 
     def __str__(self) -> str:
