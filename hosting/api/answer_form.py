@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine import wire
-from hosting.api.messages import invalid
+from hosting.api.errors import invalid
 
 Tools = tuple[dict[str, Any], ...]
 _Kind = wire.GrammarKind

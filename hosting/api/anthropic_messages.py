@@ -15,8 +15,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from hosting.api.errors import ApiError
-from hosting.api.messages import invalid, unsupported, without_billing
+from hosting.api.errors import ApiError, invalid, unsupported
+from hosting.api.messages import text_at, without_billing
 
 Message = dict[str, Any]
 _READ_AS_TEXT_ONLY = "This server reads text only, not {kind}."
@@ -96,7 +96,7 @@ def _tool_result(block: Message, where: str) -> Message:
         text = "The tool failed."
     return {
         "role": "tool",
-        "tool_call_id": _text(block.get("tool_use_id"), f"{where}.tool_use_id"),
+        "tool_call_id": text_at(block.get("tool_use_id"), f"{where}.tool_use_id"),
         "content": text,
     }
 
@@ -108,7 +108,7 @@ def _assistant(content: Any, where: str) -> Message:
             case "text":
                 texts.append(_text_block(block, at))
             case "thinking":
-                thoughts.append(_text(block.get("thinking"), f"{at}.thinking"))
+                thoughts.append(text_at(block.get("thinking"), f"{at}.thinking"))
             case "tool_use":
                 calls.append(_tool_call(block, at))
             case kind if kind in _FOREIGN_BLOCKS or str(kind).endswith("_tool_result"):
@@ -128,11 +128,15 @@ def _tool_call(block: Message, where: str) -> Message:
     if not isinstance(arguments, dict):
         raise invalid(f"{where}.input", "This must be an object.")
     function = {
-        "name": _text(block.get("name"), f"{where}.name"),
+        "name": text_at(block.get("name"), f"{where}.name"),
         # As models write it, so that the prefix is the one that was computed
         "arguments": json.dumps(arguments, ensure_ascii=False),
     }
-    return {"id": _text(block.get("id"), f"{where}.id"), "type": "function", "function": function}
+    return {
+        "id": text_at(block.get("id"), f"{where}.id"),
+        "type": "function",
+        "function": function,
+    }
 
 
 def _joined(content: Any, where: str) -> str:
@@ -151,7 +155,7 @@ def _foreign_text(block: Message, where: str) -> str:
         case "image" | "audio" | "file" | "container_upload" as kind:
             raise _not_text(where, kind)
         case "tool_reference":
-            return _text(block.get("tool_name"), f"{where}.tool_name")
+            return text_at(block.get("tool_name"), f"{where}.tool_name")
     raise invalid(f"{where}.type", "The type of this block is not known.")
 
 
@@ -161,7 +165,7 @@ def _document_text(block: Message, where: str) -> str:
         raise invalid(f"{where}.source", "A document needs a source.")
     match source.get("type"):
         case "text":
-            return _text(source.get("data"), f"{where}.source.data")
+            return text_at(source.get("data"), f"{where}.source.data")
         case "content":
             return _joined(source.get("content"), f"{where}.source.content")
     raise _not_text(f"{where}.source", "this kind of document")
@@ -187,10 +191,4 @@ def _blocks(content: Any, where: str) -> Iterator[tuple[Message, str]]:
 def _text_block(block: Message, where: str) -> str:
     if block.get("type") != "text":
         raise invalid(f"{where}.type", "This must be a text block.")
-    return _text(block.get("text"), f"{where}.text")
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise invalid(where, "This must be text.")
-    return value
+    return text_at(block.get("text"), f"{where}.text")

@@ -14,7 +14,8 @@ from rest_framework import serializers
 from hosting.api.anthropic_messages import chat_messages
 from hosting.api.chat_request import ChatRequest, read_chat_request
 from hosting.api.dialect import Caller
-from hosting.api.messages import invalid
+from hosting.api.errors import invalid
+from hosting.api.sampling_fields import optional
 from hosting.fields import Flag, Number, Text, Whole
 from hosting.models import HostedModel
 
@@ -28,37 +29,33 @@ class TextOrBlocks(serializers.JSONField):
     """Text, or blocks of it."""
 
 
-def _optional(**limits: Any) -> dict[str, Any]:
-    return {"required": False, "allow_null": True, **limits}
-
-
 class TokenCountRequest(serializers.Serializer[Any]):
     """Fields that are not listed are ignored."""
 
     model = Text()
     messages = serializers.ListField(child=serializers.DictField())
-    system = TextOrBlocks(**_optional())
-    tools = serializers.ListField(child=serializers.DictField(), **_optional())
-    tool_choice = serializers.DictField(**_optional())
-    thinking = serializers.DictField(**_optional())
-    output_config = serializers.DictField(**_optional())
+    system = TextOrBlocks(**optional())
+    tools = serializers.ListField(child=serializers.DictField(), **optional())
+    tool_choice = serializers.DictField(**optional())
+    thinking = serializers.DictField(**optional())
+    output_config = serializers.DictField(**optional())
 
 
 class MessageRequest(TokenCountRequest):
-    max_tokens = Whole(**_optional(min_value=1, max_value=10_000_000))
-    stream = Flag(**_optional())
+    max_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
+    stream = Flag(**optional())
     stop_sequences = serializers.ListField(
-        child=Text(max_length=512), max_length=MAX_STOP_SEQUENCES, **_optional()
+        child=Text(max_length=512), max_length=MAX_STOP_SEQUENCES, **optional()
     )
-    temperature = Number(**_optional(min_value=0, max_value=2))
-    top_p = Number(**_optional(min_value=0.000001, max_value=1))
-    top_k = Whole(**_optional(min_value=-1, max_value=1_000_000))
+    temperature = Number(**optional(min_value=0, max_value=2))
+    top_p = Number(**optional(min_value=0.000001, max_value=1))
+    top_k = Whole(**optional(min_value=-1, max_value=1_000_000))
 
 
 def read_message_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
     """The chat that it stands for. Raises ApiError, ValidationError or Refusal."""
     MessageRequest(data=body).is_valid(raise_exception=True)
-    chat = _read(body, caller)
+    chat = read_chat_request(_chat_body(body), caller)
     stops = tuple(body.get("stop_sequences") or ())
     orders = tuple(dataclasses.replace(order, stop=stops) for order in chat.orders)
     return dataclasses.replace(chat, orders=orders)
@@ -67,13 +64,7 @@ def read_message_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
 def read_count_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
     """Raises ApiError, ValidationError or Refusal."""
     TokenCountRequest(data=body).is_valid(raise_exception=True)
-    return _read(body, caller)
-
-
-def _read(body: dict[str, Any], caller: Caller) -> ChatRequest:
-    return read_chat_request(
-        _chat_body(body), user=caller.user, api_key=caller.api_key, client=caller.client
-    )
+    return read_chat_request(_chat_body(body), caller)
 
 
 def _chat_body(body: dict[str, Any]) -> dict[str, Any]:

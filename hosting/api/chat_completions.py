@@ -30,9 +30,7 @@ class ChatCompletions(AnswerView):
         return await self.answer(http_request)
 
     def read(self, body: dict[str, Any], caller: Caller) -> Call:
-        chat = read_chat_request(
-            body, user=caller.user, api_key=caller.api_key, client=caller.client
-        )
+        chat = read_chat_request(body, caller)
         return Call(orders=chat.orders, is_stream=chat.is_stream, make_reply=partial(_reply, chat))
 
 

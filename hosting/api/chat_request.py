@@ -8,54 +8,25 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from accounts.models import ApiKey, User
 from hosting.actions.conversations import get_servable_model
-from hosting.actions.generations import Order, SamplingChoice
+from hosting.actions.generations import Order
 from hosting.api.answer_form import choose_tools, read_grammar
-from hosting.api.messages import invalid, unsupported, wire_messages, wire_tools
-from hosting.fields import Flag, Number, Text, Whole
+from hosting.api.dialect import Caller
+from hosting.api.errors import invalid, unsupported
+from hosting.api.messages import wire_messages, wire_tools
+from hosting.api.sampling_fields import (
+    SamplingFields,
+    checked_body,
+    numbered_choice,
+    optional,
+    sampling_choice,
+)
+from hosting.fields import Flag, Text, Whole
 from hosting.models import Generation
 
 MAX_CHOICES = 8
-MAX_STOP_STRINGS = 4
 _NO_THINKING = ("none", "minimal")
 _EFFORTS = (*_NO_THINKING, "low", "medium", "high", "xhigh", "max")
-
-
-@extend_schema_field(
-    {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 4}]}
-)
-class StopStrings(serializers.Field[Any, Any, Any, Any]):
-    default_error_messages = {
-        "invalid": f"This must be a string, or a list of 1 to {MAX_STOP_STRINGS} strings."
-    }
-
-    def to_internal_value(self, data: Any) -> tuple[str, ...]:
-        texts = [data] if isinstance(data, str) else data
-        if not isinstance(texts, list) or len(texts) > MAX_STOP_STRINGS:
-            self.fail("invalid")
-        if not all(isinstance(text, str) and text for text in texts):
-            self.fail("invalid")
-        return tuple(texts)
-
-
-@extend_schema_field({"type": "object", "additionalProperties": {"type": "number"}})
-class LogitBias(serializers.Field[Any, Any, Any, Any]):
-    default_error_messages = {
-        "invalid": "This must map token ids to numbers from -100 to 100.",
-    }
-
-    def to_internal_value(self, data: Any) -> tuple[tuple[int, float], ...]:
-        if not isinstance(data, dict) or len(data) > 1024:
-            self.fail("invalid")
-        return tuple(self._entry(token, bias) for token, bias in data.items())
-
-    def _entry(self, token: str, bias: Any) -> tuple[int, float]:
-        is_number = isinstance(bias, (int, float)) and not isinstance(bias, bool)
-        is_token = token.isascii() and token.isdigit() and len(token) < 10
-        if not is_token or not is_number or not -100 <= bias <= 100:
-            self.fail("invalid")
-        return int(token), float(bias)
 
 
 @extend_schema_field({"oneOf": [{"type": "string"}, {"type": "object"}]})
@@ -63,50 +34,27 @@ class ToolChoice(serializers.JSONField):
     """One of auto, none and required, or an object that names one function."""
 
 
-class StreamOptions(serializers.Serializer[Any]):
-    include_usage = Flag(required=False, allow_null=True)
-
-
-def _optional(**limits: Any) -> dict[str, Any]:
-    return {"required": False, "allow_null": True, **limits}
-
-
-class ChatCompletionRequest(serializers.Serializer[Any]):
+class ChatCompletionRequest(SamplingFields):
     """Fields that are not listed are ignored."""
 
-    model = Text()
     messages = serializers.ListField(child=serializers.DictField())
-    stream = Flag(**_optional())
-    stream_options = StreamOptions(**_optional())
-    n = Whole(**_optional(min_value=1, max_value=MAX_CHOICES))
-    max_tokens = Whole(**_optional(min_value=1, max_value=10_000_000))
-    max_completion_tokens = Whole(**_optional(min_value=1, max_value=10_000_000))
-    temperature = Number(**_optional(min_value=0, max_value=2))
-    top_p = Number(**_optional(min_value=0.000001, max_value=1))
-    top_k = Whole(**_optional(min_value=-1, max_value=1_000_000))
-    min_p = Number(**_optional(min_value=0, max_value=1))
-    presence_penalty = Number(**_optional(min_value=-2, max_value=2))
-    frequency_penalty = Number(**_optional(min_value=-2, max_value=2))
-    repetition_penalty = Number(**_optional(min_value=0.01, max_value=10))
-    seed = Whole(**_optional(min_value=-(2**63), max_value=2**63 - 1))
-    stop = StopStrings(**_optional())
-    logit_bias = LogitBias(**_optional())
-    logprobs = Flag(**_optional())
-    top_logprobs = Whole(**_optional(min_value=0, max_value=20))
-    tools = serializers.ListField(child=serializers.DictField(), **_optional())
-    tool_choice = ToolChoice(**_optional())
-    parallel_tool_calls = Flag(**_optional())
-    response_format = serializers.DictField(**_optional())
-    structured_outputs = serializers.DictField(**_optional())
-    guided_json = serializers.JSONField(**_optional())
-    guided_regex = Text(**_optional())
-    guided_choice = serializers.ListField(child=Text(), **_optional())
-    guided_grammar = Text(**_optional())
-    grammar = Text(**_optional())
-    reasoning_effort = serializers.ChoiceField(choices=_EFFORTS, **_optional())
-    chat_template_kwargs = serializers.DictField(**_optional())
-    continue_final_message = Flag(**_optional())
-    ignore_eos = Flag(**_optional())
+    n = Whole(**optional(min_value=1, max_value=MAX_CHOICES))
+    max_completion_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
+    logprobs = Flag(**optional())
+    top_logprobs = Whole(**optional(min_value=0, max_value=20))
+    tools = serializers.ListField(child=serializers.DictField(), **optional())
+    tool_choice = ToolChoice(**optional())
+    parallel_tool_calls = Flag(**optional())
+    response_format = serializers.DictField(**optional())
+    structured_outputs = serializers.DictField(**optional())
+    guided_json = serializers.JSONField(**optional())
+    guided_regex = Text(**optional())
+    guided_choice = serializers.ListField(child=Text(), **optional())
+    guided_grammar = Text(**optional())
+    grammar = Text(**optional())
+    reasoning_effort = serializers.ChoiceField(choices=_EFFORTS, **optional())
+    chat_template_kwargs = serializers.DictField(**optional())
+    continue_final_message = Flag(**optional())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +67,9 @@ class ChatRequest:
     wants_logprobs: bool
 
 
-def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: str) -> ChatRequest:
+def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
     """Raises ApiError, ValidationError or Refusal. Looks the model up in the registry."""
-    checked = ChatCompletionRequest(data=body)
-    checked.is_valid(raise_exception=True)
-    data = {name: value for name, value in checked.validated_data.items() if value is not None}
+    data = checked_body(ChatCompletionRequest, body)
     _refuse_unsupported(data)
     chosen = choose_tools(
         body.get("tool_choice"),
@@ -131,7 +77,7 @@ def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: 
         is_parallel=data.get("parallel_tool_calls", True),
     )
     order = Order(
-        user=user,
+        user=caller.user,
         kind=Generation.Kind.API,
         model=get_servable_model(data["model"]),
         messages=wire_messages(body["messages"]),
@@ -142,8 +88,8 @@ def read_chat_request(body: Any, *, user: User, api_key: ApiKey | None, client: 
         tool_choice=chosen.choice,
         grammar=read_grammar(body),
         template_options=_template_options(body, data),
-        api_key=api_key,
-        client=client,
+        api_key=caller.api_key,
+        client=caller.client,
     )
     is_begun = _continues(order, wanted=data.get("continue_final_message"))
     order = dataclasses.replace(order, continues_last=is_begun)
@@ -175,21 +121,6 @@ def _continues(order: Order, *, wanted: bool | None) -> bool:
     return (may_be and is_free) if wanted is None else wanted
 
 
-def sampling_choice(data: dict[str, Any]) -> SamplingChoice:
-    plain = (
-        "temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty",
-        "repetition_penalty", "logit_bias",
-    )  # fmt: skip
-    chosen = {name: data[name] for name in plain if name in data}
-    if "top_k" in data:
-        chosen["top_k"] = max(0, data["top_k"])  # some clients say -1 for all
-    if "seed" in data:
-        chosen["seed"] = data["seed"] % 2**63
-    if data.get("logprobs"):
-        chosen["top_logprobs"] = data.get("top_logprobs", 0)
-    return SamplingChoice(**chosen)
-
-
 def _template_options(body: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
     """What the caller gives the template himself wins over what the effort says."""
     options: dict[str, Any] = {}
@@ -199,12 +130,3 @@ def _template_options(body: dict[str, Any], data: dict[str, Any]) -> dict[str, A
         if options["enable_thinking"]:
             options["reasoning_effort"] = effort
     return options | (body.get("chat_template_kwargs") or {})
-
-
-def numbered_choice(order: Order, number: int) -> Order:
-    """Choices of one request differ by their seed only."""
-    seed = order.sampling.seed
-    if number == 0 or seed is None:
-        return order
-    sampling = dataclasses.replace(order.sampling, seed=(seed + number) % 2**63)
-    return dataclasses.replace(order, sampling=sampling)

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hosting.api.answer_view import AnswerView
-from hosting.api.completions_reply import CompletionReply, Heading
+from hosting.api.completions_reply import CompletionHeading, CompletionReply
 from hosting.api.completions_request import (
     CompletionOrder,
     CompletionRequest,
@@ -42,7 +42,7 @@ class Completions(AnswerView):
 
 def _reply(order: CompletionOrder, generations: Sequence[Generation]) -> CompletionReply:
     return CompletionReply(
-        Heading(
+        CompletionHeading(
             id=f"cmpl-{generations[0].pk.hex}",
             created=int(generations[0].created_at.timestamp()),
             model=generations[0].model_name,

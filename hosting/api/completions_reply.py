@@ -13,30 +13,23 @@ from typing import Any
 from engine import wire
 from hosting.api import sse
 from hosting.api.dialect import History
-from hosting.api.errors import ApiError, openai_form
-from hosting.api.openai_chat import DONE, usage_of
-from hosting.api.timings import timings_of
+from hosting.api.openai_chat import ChunkedReply, Heading, usage_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Heading:
-    """What all chunks of one answer repeat. `created` is Unix time."""
-
-    id: str
-    created: int
-    model: str
+class CompletionHeading(Heading):
     num_per_prompt: int = 1
     echoed: tuple[str, ...] = ()
-    includes_usage: bool = False
-    wants_logprobs: bool = False
 
 
-class CompletionReply:
+class CompletionReply(ChunkedReply):
     """A Reply (dialect.py)."""
 
-    def __init__(self, heading: Heading) -> None:
-        self._heading = heading
-        self._finished: dict[int, wire.Finished] = {}
+    chunk_object = "text_completion"
+    _heading: CompletionHeading
+
+    def __init__(self, heading: CompletionHeading) -> None:
+        super().__init__(heading)
         self._num_characters: dict[int, int] = {}  # said so far, by choice
 
     def lines(self, choice: int, event: wire.Event) -> str:
@@ -49,21 +42,7 @@ class CompletionReply:
             case wire.Finished():
                 self._finished[choice] = event
                 return self._chunk(choice, "", finish_reason=event.reason)
-        told = sse.progress(event)
-        return sse.comment(told) if told else ""
-
-    def heartbeat(self) -> str:
-        return sse.comment("keep-alive")
-
-    def closing(self) -> str:
-        if not self._heading.includes_usage:
-            return DONE
-        finished = [self._finished[choice] for choice in sorted(self._finished)]
-        usage = {"usage": self._usage(finished), "timings": timings_of(finished)}
-        return sse.data(self._envelope() | {"choices": []} | usage) + DONE
-
-    def error(self, error: ApiError) -> str:
-        return sse.data(openai_form(error).body)
+        return self._progress(event)
 
     def whole(self, histories: Sequence[History]) -> dict[str, Any]:
         finished = [one[-1] for one in histories if isinstance(one[-1], wire.Finished)]
@@ -87,17 +66,7 @@ class CompletionReply:
         finish_reason: str | None = None,
         logprobs: dict[str, Any] | None = None,
     ) -> str:
-        one = _choice(choice, text, logprobs=logprobs, finish_reason=finish_reason)
-        usage = {"usage": None} if self._heading.includes_usage else {}
-        return sse.data(self._envelope() | {"choices": [one]} | usage)
-
-    def _envelope(self) -> dict[str, Any]:
-        return {
-            "id": self._heading.id,
-            "object": "text_completion",
-            "created": self._heading.created,
-            "model": self._heading.model,
-        }
+        return self._send(_choice(choice, text, logprobs=logprobs, finish_reason=finish_reason))
 
     def _echoed(self, choice: int) -> str:
         return self._heading.echoed[choice] if self._heading.echoed else ""

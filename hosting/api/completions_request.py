@@ -10,16 +10,16 @@ from rest_framework import serializers
 
 from hosting.actions.conversations import get_servable_model
 from hosting.actions.generations import Order
-from hosting.api.chat_request import (
-    LogitBias,
-    StopStrings,
-    StreamOptions,
+from hosting.api.dialect import Caller
+from hosting.api.errors import invalid, unsupported
+from hosting.api.sampling_fields import (
+    SamplingFields,
+    checked_body,
     numbered_choice,
+    optional,
     sampling_choice,
 )
-from hosting.api.dialect import Caller
-from hosting.api.messages import invalid, unsupported
-from hosting.fields import Flag, Number, Text, Whole
+from hosting.fields import Flag, Text, Whole
 from hosting.models import Generation
 
 MAX_CHOICES = 32  # of all prompts together
@@ -62,34 +62,15 @@ class Prompts(serializers.Field[Any, Any, Any, Any]):
         return Prompt(token_ids=tuple(one))
 
 
-def _optional(**limits: Any) -> dict[str, Any]:
-    return {"required": False, "allow_null": True, **limits}
-
-
-class CompletionRequest(serializers.Serializer[Any]):
+class CompletionRequest(SamplingFields):
     """Fields that are not listed are ignored."""
 
-    model = Text()
     prompt = Prompts()
-    suffix = Text(**_optional(allow_blank=True))
-    echo = Flag(**_optional())
-    stream = Flag(**_optional())
-    stream_options = StreamOptions(**_optional())
-    n = Whole(**_optional(min_value=1, max_value=MAX_CHOICES))
-    best_of = Whole(**_optional(min_value=1, max_value=MAX_CHOICES))
-    max_tokens = Whole(**_optional(min_value=1, max_value=10_000_000))
-    temperature = Number(**_optional(min_value=0, max_value=2))
-    top_p = Number(**_optional(min_value=0.000001, max_value=1))
-    top_k = Whole(**_optional(min_value=-1, max_value=1_000_000))
-    min_p = Number(**_optional(min_value=0, max_value=1))
-    presence_penalty = Number(**_optional(min_value=-2, max_value=2))
-    frequency_penalty = Number(**_optional(min_value=-2, max_value=2))
-    repetition_penalty = Number(**_optional(min_value=0.01, max_value=10))
-    seed = Whole(**_optional(min_value=-(2**63), max_value=2**63 - 1))
-    stop = StopStrings(**_optional())
-    logit_bias = LogitBias(**_optional())
-    logprobs = Whole(**_optional(min_value=0, max_value=20))
-    ignore_eos = Flag(**_optional())
+    suffix = Text(**optional(allow_blank=True))
+    echo = Flag(**optional())
+    n = Whole(**optional(min_value=1, max_value=MAX_CHOICES))
+    best_of = Whole(**optional(min_value=1, max_value=MAX_CHOICES))
+    logprobs = Whole(**optional(min_value=0, max_value=20))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +90,7 @@ class CompletionOrder:
 
 def read_completion_request(body: dict[str, Any], caller: Caller) -> CompletionOrder:
     """Raises ApiError, ValidationError or Refusal. Looks the model up in the registry."""
-    checked = CompletionRequest(data=body)
-    checked.is_valid(raise_exception=True)
-    data = {name: value for name, value in checked.validated_data.items() if value is not None}
+    data = checked_body(CompletionRequest, body)
     _check_together(data)
     count, prompts = data.get("n", 1), data["prompt"]
     model = get_servable_model(data["model"])

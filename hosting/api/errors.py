@@ -134,6 +134,14 @@ def of_event(event: wire.Refused | wire.Failed) -> ApiError:
     )
 
 
+def invalid(param: str, message: str) -> ApiError:
+    return ApiError(400, "invalid_value", message, param=param)
+
+
+def unsupported(param: str, message: str) -> ApiError:
+    return ApiError(400, "unsupported_parameter", message, param=param)
+
+
 def engine_unavailable() -> ApiError:
     """What has been away for a minute will not be back in ten seconds."""
     away_seconds = get_client().seconds_without_engine

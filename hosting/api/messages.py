@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosting.api.errors import ApiError
+from hosting.api.errors import invalid, unsupported
 
 _ROLES = {
     "system": "system",
@@ -38,14 +38,6 @@ def without_billing(system: str) -> str:
     return system.partition("\n")[2].lstrip("\n") if system.startswith(_BILLING) else system
 
 
-def invalid(param: str, message: str) -> ApiError:
-    return ApiError(400, "invalid_value", message, param=param)
-
-
-def unsupported(param: str, message: str) -> ApiError:
-    return ApiError(400, "unsupported_parameter", message, param=param)
-
-
 def _message(message: Any, where: str) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise invalid(where, "A message must be an object.")
@@ -62,7 +54,7 @@ def _message(message: Any, where: str) -> dict[str, Any]:
     for name in ("name", "tool_call_id", "reasoning_content"):
         value = message.get(name)
         if value is not None:
-            plain[name] = _text(value, f"{where}.{name}")
+            plain[name] = text_at(value, f"{where}.{name}")
     return plain
 
 
@@ -82,7 +74,7 @@ def _part(part: Any, where: str) -> str:
         raise invalid(where, "A content part must be an object.")
     match part.get("type"):
         case "text" | "refusal" as kind:
-            return _text(part.get(kind), f"{where}.{kind}")
+            return text_at(part.get(kind), f"{where}.{kind}")
         case "image_url" | "input_audio" | "file" as kind:
             raise unsupported(where, f"This model reads text only, not {kind}.")
     raise invalid(f"{where}.type", "The type of this part is not known.")
@@ -103,11 +95,11 @@ def _tool_call(call: Any, where: str) -> dict[str, Any]:
     if not isinstance(function, dict):
         raise invalid(f"{where}.function", "A tool call needs a function.")
     return {
-        "id": _text(call.get("id"), f"{where}.id"),
+        "id": text_at(call.get("id"), f"{where}.id"),
         "type": "function",
         "function": {
-            "name": _text(function.get("name"), f"{where}.function.name"),
-            "arguments": _text(function.get("arguments", "{}"), f"{where}.function.arguments"),
+            "name": text_at(function.get("name"), f"{where}.function.name"),
+            "arguments": text_at(function.get("arguments", "{}"), f"{where}.function.arguments"),
         },
     }
 
@@ -116,7 +108,7 @@ def _tool(tool: Any, where: str) -> dict[str, Any]:
     function = tool.get("function") if isinstance(tool, dict) else None
     if not isinstance(function, dict):
         raise invalid(f"{where}.function", "A tool needs a function.")
-    if not _text(function.get("name"), f"{where}.function.name"):
+    if not text_at(function.get("name"), f"{where}.function.name"):
         raise invalid(f"{where}.function.name", "A function needs a name.")
     parameters = function.get("parameters")
     if parameters is not None and not isinstance(parameters, dict):
@@ -124,7 +116,7 @@ def _tool(tool: Any, where: str) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _text(value: Any, where: str) -> str:
+def text_at(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise invalid(where, "This must be text.")
     return value

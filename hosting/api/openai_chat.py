@@ -31,12 +31,52 @@ class Heading:
     wants_logprobs: bool = False
 
 
-class ChatReply:
-    """A Reply (dialect.py)."""
+class ChunkedReply:
+    """What the replies of chats and of completions have in common: chunks, comments, their end."""
+
+    chunk_object: str
 
     def __init__(self, heading: Heading) -> None:
         self._heading = heading
         self._finished: dict[int, wire.Finished] = {}
+
+    def heartbeat(self) -> str:
+        return sse.comment("keep-alive")
+
+    def closing(self) -> str:
+        if not self._heading.includes_usage:
+            return DONE
+        finished = [self._finished[choice] for choice in sorted(self._finished)]
+        usage = {"usage": self._usage(finished), "timings": timings_of(finished)}
+        return sse.data(self._envelope() | {"choices": []} | usage) + DONE
+
+    def error(self, error: errors.ApiError) -> str:
+        return sse.data(errors.openai_form(error).body)
+
+    def _progress(self, event: wire.Event) -> str:
+        told = sse.progress(event)
+        return sse.comment(told) if told else ""
+
+    def _send(self, choice: dict[str, Any]) -> str:
+        usage = {"usage": None} if self._heading.includes_usage else {}
+        return sse.data(self._envelope() | {"choices": [choice]} | usage)
+
+    def _envelope(self) -> dict[str, Any]:
+        return {
+            "id": self._heading.id,
+            "object": self.chunk_object,
+            "created": self._heading.created,
+            "model": self._heading.model,
+        }
+
+    def _usage(self, finished: list[wire.Finished]) -> dict[str, Any]:
+        return usage_of(finished)
+
+
+class ChatReply(ChunkedReply):
+    """A Reply (dialect.py)."""
+
+    chunk_object = "chat.completion.chunk"
 
     def lines(self, choice: int, event: wire.Event) -> str:
         match event:
@@ -47,34 +87,13 @@ class ChatReply:
             case wire.Finished():
                 self._finished[choice] = event
                 return self._chunk(choice, {}, finish_reason=event.reason)
-        told = sse.progress(event)
-        return sse.comment(told) if told else ""
-
-    def heartbeat(self) -> str:
-        return sse.comment("keep-alive")
-
-    def closing(self) -> str:
-        if not self._heading.includes_usage:
-            return DONE
-        finished = list(self._finished.values())
-        usage = {"usage": usage_of(finished), "timings": timings_of(finished)}
-        return sse.data(self._envelope() | {"choices": []} | usage) + DONE
-
-    def error(self, error: errors.ApiError) -> str:
-        return sse.data(errors.openai_form(error).body)
+        return self._progress(event)
 
     def whole(self, histories: Sequence[History]) -> dict[str, Any]:
-        finished = [history[-1] for history in histories]
-        return {
-            "id": self._heading.id,
-            "object": "chat.completion",
-            "created": self._heading.created,
-            "model": self._heading.model,
-            "choices": [
-                _choice(self._heading, index, history) for index, history in enumerate(histories)
-            ],
-            "usage": usage_of([event for event in finished if isinstance(event, wire.Finished)]),
-        }
+        choices = [_choice(self._heading, index, one) for index, one in enumerate(histories)]
+        usage = usage_of([one[-1] for one in histories if isinstance(one[-1], wire.Finished)])
+        whole = {"object": "chat.completion", "choices": choices, "usage": usage}
+        return self._envelope() | whole
 
     def _delta(self, choice: int, event: wire.Delta) -> str:
         logprobs = self._logprobs(event)
@@ -96,16 +115,7 @@ class ChatReply:
             "logprobs": logprobs,
             "finish_reason": finish_reason,
         }
-        usage = {"usage": None} if self._heading.includes_usage else {}
-        return sse.data(self._envelope() | {"choices": [one]} | usage)
-
-    def _envelope(self) -> dict[str, Any]:
-        return {
-            "id": self._heading.id,
-            "object": "chat.completion.chunk",
-            "created": self._heading.created,
-            "model": self._heading.model,
-        }
+        return self._send(one)
 
     def _logprobs(self, event: wire.Delta) -> dict[str, Any] | None:
         if not self._heading.wants_logprobs or event.channel != wire.Channel.CONTENT:

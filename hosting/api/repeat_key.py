@@ -9,7 +9,7 @@ from django.utils.crypto import salted_hmac
 from rest_framework.request import Request
 
 from hosting.actions.repeats import RepeatKey
-from hosting.api.messages import invalid
+from hosting.api.errors import invalid
 
 HEADER = "Idempotency-Key"
 MAX_CHARACTERS = 255

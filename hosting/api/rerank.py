@@ -14,7 +14,7 @@ from hosting.actions.vector_orders import RerankOrder
 from hosting.api.answer_view import AnswerView
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller, History
-from hosting.api.messages import invalid
+from hosting.api.errors import invalid
 from hosting.api.schema_shapes import Ranking
 from hosting.api.vector_reply import WholeReply, usage_tokens
 from hosting.fields import Flag, Text, Whole

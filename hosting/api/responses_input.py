@@ -11,7 +11,8 @@ import binascii
 import json
 from typing import Any
 
-from hosting.api.messages import invalid, unsupported
+from hosting.api.errors import invalid, unsupported
+from hosting.api.messages import text_at
 
 _SEAL = "hearth-"
 _ROLES = ("user", "assistant", "system", "developer")
@@ -73,9 +74,9 @@ class _Reader:
                     item, where
                 )
             case "function_call":
-                self._take_call(item, _text(item.get("arguments"), f"{where}.arguments"), where)
+                self._take_call(item, text_at(item.get("arguments"), f"{where}.arguments"), where)
             case "custom_tool_call":
-                given = _text(item.get("input"), f"{where}.input")
+                given = text_at(item.get("input"), f"{where}.input")
                 self._take_call(item, json.dumps({"input": given}, ensure_ascii=False), where)
             case "function_call_output" | "custom_tool_call_output":
                 self._take_result(item, where)
@@ -96,14 +97,17 @@ class _Reader:
 
     def _take_call(self, item: dict[str, Any], arguments: str, where: str) -> None:
         call = {
-            "id": _text(item.get("call_id"), f"{where}.call_id"),
+            "id": text_at(item.get("call_id"), f"{where}.call_id"),
             "type": "function",
-            "function": {"name": _text(item.get("name"), f"{where}.name"), "arguments": arguments},
+            "function": {
+                "name": text_at(item.get("name"), f"{where}.name"),
+                "arguments": arguments,
+            },
         }
         self._assistant().setdefault("tool_calls", []).append(call)
 
     def _take_result(self, item: dict[str, Any], where: str) -> None:
-        call_id = _text(item.get("call_id"), f"{where}.call_id")
+        call_id = text_at(item.get("call_id"), f"{where}.call_id")
         output = _content(item.get("output"), f"{where}.output")
         self.messages.append({"role": "tool", "tool_call_id": call_id, "content": output})
 
@@ -159,15 +163,9 @@ def _part(part: Any, where: str) -> str:
         raise invalid(where, "A content part must be an object.")
     match part.get("type"):
         case "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text":
-            return _text(part.get("text"), f"{where}.text")
+            return text_at(part.get("text"), f"{where}.text")
         case "refusal":
-            return _text(part.get("refusal"), f"{where}.refusal")
+            return text_at(part.get("refusal"), f"{where}.refusal")
         case "input_image" | "input_file" | "input_audio" as kind:
             raise unsupported(where, f"This model reads text only, not {kind}.")
     raise invalid(f"{where}.type", "The type of this part is not known.")
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise invalid(where, "This must be text.")
-    return value

@@ -157,41 +157,48 @@ class Call:
     name: str
 
 
-class FunctionCall(Item):
-    prefix = "fc"
-    delta_type = "function_call_arguments.delta"
+class CallItem(Item):
+    """An item that calls a tool."""
+
+    type: str
+    given: str  # the field of what the tool is given
 
     def __init__(self, *, key: str, output_index: int, call: Call) -> None:
         super().__init__(key=key, output_index=output_index)
         self._call = call
 
-    def as_json(self) -> dict[str, Any]:
-        return self._empty() | {"arguments": self.text or "{}"}
-
     def _empty(self) -> dict[str, Any]:
         return {
             "id": self.id,
-            "type": "function_call",
+            "type": self.type,
             "call_id": self._call.call_id,
             "name": self._call.name,
-            "arguments": "",
+            self.given: "",
             "status": self.status,
         }
+
+
+class FunctionCall(CallItem):
+    prefix = "fc"
+    type = "function_call"
+    given = "arguments"
+    delta_type = "function_call_arguments.delta"
+
+    def as_json(self) -> dict[str, Any]:
+        return self._empty() | {"arguments": self.text or "{}"}
 
     def _done(self) -> list[Event]:
         whole = {"name": self._call.name, "arguments": self.text or "{}"}
         return [self._event("function_call_arguments.done", **whole)]
 
 
-class CustomCall(Item):
+class CustomCall(CallItem):
     """Its input is inside the arguments' JSON, so it is told in one piece when that is whole."""
 
     prefix = "ctc"
+    type = "custom_tool_call"
+    given = "input"
     delta_type = "custom_tool_call_input.delta"
-
-    def __init__(self, *, key: str, output_index: int, call: Call) -> None:
-        super().__init__(key=key, output_index=output_index)
-        self._call = call
 
     def feed(self, text: str, logprobs: list[Any]) -> list[Event]:
         self._texts.append(text)
@@ -199,16 +206,6 @@ class CustomCall(Item):
 
     def as_json(self) -> dict[str, Any]:
         return self._empty() | {"input": custom_input(self.text)}
-
-    def _empty(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "type": "custom_tool_call",
-            "call_id": self._call.call_id,
-            "name": self._call.name,
-            "input": "",
-            "status": self.status,
-        }
 
     def _done(self) -> list[Event]:
         given = custom_input(self.text)

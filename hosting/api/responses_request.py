@@ -12,10 +12,9 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from hosting.api.chat_request import ChatRequest, read_chat_request
+from hosting.api.chat_request import ChatRequest, ToolChoice, read_chat_request
 from hosting.api.dialect import Caller
-from hosting.api.errors import ApiError, ErrorAnswer, openai_form
-from hosting.api.messages import invalid, unsupported
+from hosting.api.errors import ApiError, ErrorAnswer, invalid, openai_form, unsupported
 from hosting.api.responses_input import chat_messages
 from hosting.api.responses_reply import Shape
 from hosting.api.responses_tools import (
@@ -24,6 +23,7 @@ from hosting.api.responses_tools import (
     custom_names,
     echoed_tools,
 )
+from hosting.api.sampling_fields import optional
 from hosting.fields import Flag, Number, Text, Whole
 from hosting.models import Generation
 
@@ -51,37 +51,28 @@ class Input(serializers.JSONField):
     """Text, or items."""
 
 
-@extend_schema_field({"oneOf": [{"type": "string"}, {"type": "object"}]})
-class ToolChoice(serializers.JSONField):
-    """One of auto, none and required, or an object that names one tool."""
-
-
-def _optional(**limits: Any) -> dict[str, Any]:
-    return {"required": False, "allow_null": True, **limits}
-
-
 class ResponseRequest(serializers.Serializer[Any]):
     """Fields that are not listed are ignored, or mean what they mean for chat completions."""
 
     model = Text()
     input = Input()
-    instructions = Text(**_optional(allow_blank=True))
-    stream = Flag(**_optional())
-    max_output_tokens = Whole(**_optional(min_value=1, max_value=10_000_000))
-    temperature = Number(**_optional(min_value=0, max_value=2))
-    top_p = Number(**_optional(min_value=0.000001, max_value=1))
-    top_logprobs = Whole(**_optional(min_value=0, max_value=20))
-    include = serializers.ListField(child=Text(), **_optional())
-    tools = serializers.ListField(child=serializers.DictField(), **_optional())
-    tool_choice = ToolChoice(**_optional())
-    parallel_tool_calls = Flag(**_optional())
-    text = serializers.DictField(**_optional())
-    reasoning = serializers.DictField(**_optional())
-    metadata = serializers.DictField(**_optional())
-    truncation = serializers.ChoiceField(choices=("auto", "disabled"), **_optional())
-    prompt_cache_key = Text(**_optional(allow_blank=True))
-    safety_identifier = Text(**_optional(allow_blank=True))
-    store = Flag(**_optional())
+    instructions = Text(**optional(allow_blank=True))
+    stream = Flag(**optional())
+    max_output_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
+    temperature = Number(**optional(min_value=0, max_value=2))
+    top_p = Number(**optional(min_value=0.000001, max_value=1))
+    top_logprobs = Whole(**optional(min_value=0, max_value=20))
+    include = serializers.ListField(child=Text(), **optional())
+    tools = serializers.ListField(child=serializers.DictField(), **optional())
+    tool_choice = ToolChoice(**optional())
+    parallel_tool_calls = Flag(**optional())
+    text = serializers.DictField(**optional())
+    reasoning = serializers.DictField(**optional())
+    metadata = serializers.DictField(**optional())
+    truncation = serializers.ChoiceField(choices=("auto", "disabled"), **optional())
+    prompt_cache_key = Text(**optional(allow_blank=True))
+    safety_identifier = Text(**optional(allow_blank=True))
+    store = Flag(**optional())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +96,11 @@ class ReadResponse:
 
 def read_response_request(body: dict[str, Any], caller: Caller) -> ReadResponse:
     """Raises ApiError, ValidationError or Refusal."""
-    checked = ResponseRequest(data=body)
-    checked.is_valid(raise_exception=True)
+    ResponseRequest(data=body).is_valid(raise_exception=True)
     for name, message in _NEEDS_STORE.items():
         if body.get(name):
             raise unsupported(name, message)
-    chat = read_chat_request(
-        _chat_body(body), user=caller.user, api_key=caller.api_key, client=caller.client
-    )
-    return ReadResponse(chat=chat, body=body)
+    return ReadResponse(chat=read_chat_request(_chat_body(body), caller), body=body)
 
 
 def error_form(error: ApiError) -> ErrorAnswer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hosting.api.messages import invalid, unsupported
+from hosting.api.errors import invalid, unsupported
 
 _TEXT_ONLY = {
     "type": "object",

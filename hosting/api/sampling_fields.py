@@ -1,0 +1,107 @@
+"""The fields by which a body says how tokens are drawn: those of chats and of completions."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from hosting.actions.generations import Order, SamplingChoice
+from hosting.fields import Flag, Number, Text, Whole
+
+MAX_STOP_STRINGS = 4
+
+
+def optional(**limits: Any) -> dict[str, Any]:
+    return {"required": False, "allow_null": True, **limits}
+
+
+@extend_schema_field(
+    {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 4}]}
+)
+class StopStrings(serializers.Field[Any, Any, Any, Any]):
+    default_error_messages = {
+        "invalid": f"This must be a string, or a list of 1 to {MAX_STOP_STRINGS} strings."
+    }
+
+    def to_internal_value(self, data: Any) -> tuple[str, ...]:
+        texts = [data] if isinstance(data, str) else data
+        if not isinstance(texts, list) or len(texts) > MAX_STOP_STRINGS:
+            self.fail("invalid")
+        if not all(isinstance(text, str) and text for text in texts):
+            self.fail("invalid")
+        return tuple(texts)
+
+
+@extend_schema_field({"type": "object", "additionalProperties": {"type": "number"}})
+class LogitBias(serializers.Field[Any, Any, Any, Any]):
+    default_error_messages = {
+        "invalid": "This must map token ids to numbers from -100 to 100.",
+    }
+
+    def to_internal_value(self, data: Any) -> tuple[tuple[int, float], ...]:
+        if not isinstance(data, dict) or len(data) > 1024:
+            self.fail("invalid")
+        return tuple(self._entry(token, bias) for token, bias in data.items())
+
+    def _entry(self, token: str, bias: Any) -> tuple[int, float]:
+        is_number = isinstance(bias, (int, float)) and not isinstance(bias, bool)
+        is_token = token.isascii() and token.isdigit() and len(token) < 10
+        if not is_token or not is_number or not -100 <= bias <= 100:
+            self.fail("invalid")
+        return int(token), float(bias)
+
+
+class StreamOptions(serializers.Serializer[Any]):
+    include_usage = Flag(required=False, allow_null=True)
+
+
+class SamplingFields(serializers.Serializer[Any]):
+    model = Text()
+    stream = Flag(**optional())
+    stream_options = StreamOptions(**optional())
+    max_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
+    temperature = Number(**optional(min_value=0, max_value=2))
+    top_p = Number(**optional(min_value=0.000001, max_value=1))
+    top_k = Whole(**optional(min_value=-1, max_value=1_000_000))
+    min_p = Number(**optional(min_value=0, max_value=1))
+    presence_penalty = Number(**optional(min_value=-2, max_value=2))
+    frequency_penalty = Number(**optional(min_value=-2, max_value=2))
+    repetition_penalty = Number(**optional(min_value=0.01, max_value=10))
+    seed = Whole(**optional(min_value=-(2**63), max_value=2**63 - 1))
+    stop = StopStrings(**optional())
+    logit_bias = LogitBias(**optional())
+    ignore_eos = Flag(**optional())
+
+
+def checked_body(shape: type[serializers.Serializer[Any]], body: Any) -> dict[str, Any]:
+    """What is given, without what is null. Raises ValidationError."""
+    checked = shape(data=body)
+    checked.is_valid(raise_exception=True)
+    return {name: value for name, value in checked.validated_data.items() if value is not None}
+
+
+def sampling_choice(data: dict[str, Any]) -> SamplingChoice:
+    plain = (
+        "temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty",
+        "repetition_penalty", "logit_bias",
+    )  # fmt: skip
+    chosen = {name: data[name] for name in plain if name in data}
+    if "top_k" in data:
+        chosen["top_k"] = max(0, data["top_k"])  # some clients say -1 for all
+    if "seed" in data:
+        chosen["seed"] = data["seed"] % 2**63
+    if data.get("logprobs"):
+        chosen["top_logprobs"] = data.get("top_logprobs", 0)
+    return SamplingChoice(**chosen)
+
+
+def numbered_choice(order: Order, number: int) -> Order:
+    """Choices of one request differ by their seed only."""
+    seed = order.sampling.seed
+    if number == 0 or seed is None:
+        return order
+    sampling = dataclasses.replace(order.sampling, seed=(seed + number) % 2**63)
+    return dataclasses.replace(order, sampling=sampling)
