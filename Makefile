@@ -1,6 +1,6 @@
 # make up              everything, at http://127.0.0.1:8000; the first time it also installs
 # make up MLX=cuda     the same on an NVIDIA GPU (MLX=cuda12 for a driver older than 580)
-# make test            all tests; installs Chromium where there is none
+# make test            all tests; installs Chromium where there is none (JOBS=n: so many at once, 2 otherwise)
 # make test-postgres   the Django tests and one flow on a private PostgreSQL
 # make bench           all measured comparisons (BENCH=name: one; WRITE=1: into docs/benchmarks.md)
 # make lint            ruff, formatting, types
@@ -13,6 +13,12 @@ PYTHON := .venv/bin/python
 MLX ?=
 BENCH ?= all
 WRITE ?=
+JOBS ?= 2
+PYTEST := $(PYTHON) -m pytest
+# Each of these processes has a Redis, a database and a data folder of its own
+AT_ONCE = -n $(JOBS) --dist loadfile
+# For models in the tests' own processes; one thread, as the processes share the machine
+OPENBLAS = env LD_PRELOAD="$$($(PYTHON) hosting/supervisor/openblas.py)" OPENBLAS_NUM_THREADS=1
 KEY := $(shell cat requirements.txt .ci/install | cksum | cut -d' ' -f1)
 # Without MLX= the back end that was chosen last is kept
 KEPT := $(wildcard .venv/installed-$(KEY)-*)
@@ -27,13 +33,14 @@ test: $(INSTALLED)
 	@.ci/install chromium
 	@.ci/install openblas
 	@.ci/install clients
-	$(PYTHON) -m pytest tests --ignore=tests/browser
-	$(PYTHON) -m pytest tests/browser
+	$(OPENBLAS) $(PYTEST) $(AT_ONCE) tests --ignore=tests/flow --ignore=tests/clients --ignore=tests/browser
+	$(PYTEST) tests/flow tests/clients
+	$(PYTEST) tests/browser
 
 test-postgres: $(INSTALLED)
 	@.ci/install openblas
 	@.ci/install postgres
-	.ci/with-postgres $(PYTHON) -m pytest tests/accounts tests/hosting tests/flow/test_answers.py
+	.ci/with-postgres $(PYTEST) $(AT_ONCE) tests/accounts tests/hosting tests/flow/test_answers.py
 
 bench: $(INSTALLED)
 	@.ci/install openblas

@@ -51,5 +51,7 @@ def is_wanted() -> bool:
     return sys.platform.startswith("linux")
 
 
-if __name__ == "__main__":  # for the set-up: does this machine have one?
-    sys.exit(0 if find_openblas(os.environ) else 1)
+if __name__ == "__main__":  # for the set-up and the tests: where is it?
+    library = find_openblas(os.environ)
+    print(library or "")
+    sys.exit(0 if library else 1)
