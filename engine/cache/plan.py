@@ -19,6 +19,7 @@ from engine.cache.record import Kind, RecordKey
 from engine.core.blocks import Chain, Span, common_tokens
 
 MAX_CHILDREN_COMPARED = 64
+MAX_STRANGERS_COMPARED = 4  # behind the end: a few microseconds that no first token tells of
 LEAST_TOKENS = 32  # fewer are computed as quickly as they are copied
 
 
@@ -68,12 +69,13 @@ class Step:
 @dataclasses.dataclass(slots=True)
 class _Way:
     """What is known along a prompt. `known` counts everybody's blocks, `steps` and `usable` those
-    that the request may use; only `usable` counts blocks that agree in part."""
+    that the request may use; only `usable` counts blocks that agree in part. Behind the end nothing
+    can be restored."""
 
     steps: list[Step] = dataclasses.field(default_factory=list)
     known: int = 0
     usable: int = 0
-    was_refused: bool = False
+    is_at_end: bool = False
 
     @property
     def reached(self) -> int:
@@ -133,25 +135,26 @@ def plan_restore(
 
 
 def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way:
-    """The nodes along the prompt, its last token left out."""
+    """The nodes along the prompt, its last token left out.
+
+    A stranger's block costs the same search as one that is not there: times tell nothing of it.
+    """
     way = _Way()
     for span in query.chain.spans(query.num_tokens - 1):
         node = nodes.find(span)
         if node is not None:
-            _take(way, Step(node, span.start, span.stop), may_use)
-            continue
-        _take_nearest_child(way, span, query.needs, nodes, may_use)
-        if query.needs.has_slices:
-            break  # without this block's slice nothing behind it can be restored
+            way.known = max(way.known, span.stop)
+        if way.is_at_end:
+            if node is None:
+                _count_strangers(way, span, nodes)
+                break
+        elif node is not None and may_use(node):
+            way.steps.append(Step(node, span.start, span.stop))
+            way.usable = span.stop
+        else:
+            _take_nearest_child(way, span, query.needs, nodes, may_use)
+            way.is_at_end = query.needs.has_slices  # for this block's slice is lacking
     return way
-
-
-def _take(way: _Way, step: Step, may_use: Callable[[Node], bool]) -> None:
-    way.known = max(way.known, step.stop)
-    way.was_refused = way.was_refused or not may_use(step.node)
-    if not way.was_refused:
-        way.steps.append(step)
-        way.usable = step.stop
 
 
 def _take_nearest_child(
@@ -160,7 +163,7 @@ def _take_nearest_child(
     """Where the prompt leaves the known blocks: go on along the child that agrees the longest."""
     best: Step | None = None
     for node in itertools.islice(nodes.children(span.parent), MAX_CHILDREN_COMPARED):
-        stop = span.start + common_tokens(node.tokens, span.token_bytes)
+        stop = _agreed_stop(node, span)
         way.known = max(way.known, stop)
         if not may_use(node):
             continue
@@ -169,8 +172,18 @@ def _take_nearest_child(
         can_end_here = is_whole or not needs.has_boundaries
         if stop > (best.stop if best else span.start) and can_end_here:
             best = Step(node, span.start, stop)
-    if best is not None and not way.was_refused:
+    if best is not None:
         way.steps.append(best)
+
+
+def _count_strangers(way: _Way, span: Span, nodes: Nodes) -> None:
+    """Where the prompt leaves blocks that it may not use, to be told to administrators."""
+    for node in itertools.islice(nodes.children(span.parent), MAX_STRANGERS_COMPARED):
+        way.known = max(way.known, _agreed_stop(node, span))
+
+
+def _agreed_stop(node: Node, span: Span) -> int:
+    return span.start + common_tokens(node.tokens, span.token_bytes)
 
 
 def _complete(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from engine import wire
 from engine.cache.owners import OwnerKind, owner_name
-from engine.cache.plan import Needs
+from engine.cache.plan import Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
 
-from .toys import ATTENTION, HYBRID, compute, make_cache, query, tenant
+from .toys import ATTENTION, HYBRID, RECURRENT, compute, make_cache, query, tenant
 
 PROMPT = list(range(1, 1001))
 STRICT = ModelRules(share_after=None)
@@ -104,6 +106,44 @@ def test_where_a_strangers_prompts_go_on_decides_nothing_for_others() -> None:
     plan = cache.plan(query([*PROMPT[:700], 1, 2, 3], of="bob", needs=HYBRID))
     assert plan.nearest_tokens == 700
     assert plan.branch_tokens == 0
+
+
+def test_looking_up_a_strangers_prompt_is_as_much_work_as_a_new_one() -> None:
+    """Were it less, the time to the first token would tell that somebody had sent it."""
+    cache = make_cache()
+    sent, fresh = (
+        [[1, 2, 3, salt, *PROMPT[:500]] for salt in salts]
+        for salts in (range(100), range(100, 105))
+    )
+    for tokens in sent:
+        compute(cache, query(tokens, of="ann"))
+    theirs = max(num_calls(cache, query(tokens, of="bob")) for tokens in sent[:5])
+    news = [num_calls(cache, query(tokens, of="bob")) for tokens in fresh]
+    assert min(news) <= theirs * 1.1 and theirs <= max(news) * 1.1
+    assert num_calls(cache, query(sent[0], of="ann")) < min(news) / 3
+
+
+def num_calls(cache: PrefixCache, asked: Query) -> int:
+    """How many functions a look-up enters."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        cache.plan(asked)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_strangers_boundary_does_not_hide_ones_own() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT[:700], of="bob", needs=RECURRENT))
+    compute(cache, query(PROMPT[:256], of="ann", needs=RECURRENT))
+    assert cache.plan(query(PROMPT, of="bob", needs=RECURRENT)).num_tokens == 700
 
 
 def test_clearing_one_tier_leaves_the_other() -> None:
