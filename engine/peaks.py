@@ -93,6 +93,8 @@ class MeasuredRunner:
         outcome = self._runner.run(step)
         grown_bytes = max(0, self.num_bytes - held_bytes)
         measured_bytes = self._peaks.highest_bytes() - before_bytes - grown_bytes
+        if step.slices and not grown_bytes:
+            parts = (parts[0], parts[1], 0.0)  # no cache was copied
         learner.learn(parts, measured_bytes=measured_bytes)
         self._model.follow()
         self._note_learned()

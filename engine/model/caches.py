@@ -12,7 +12,13 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_map
-from mlx_lm.models.cache import BatchKVCache, CacheList, KVCache, make_prompt_cache
+from mlx_lm.models.cache import (
+    ArraysCache,
+    BatchKVCache,
+    CacheList,
+    KVCache,
+    make_prompt_cache,
+)
 
 from engine.model.aligned_rows import SPARE_TOKENS, AlignedRows
 
@@ -41,6 +47,15 @@ def evaluate(caches: Caches) -> None:
 
 def start_evaluating(caches: Caches) -> None:
     mx.async_eval([layer.state for layer in caches])  # type: ignore[no-untyped-call]
+
+
+def release_inputs(caches: Caches) -> None:
+    """Recurrent layers keep the end of what they convolved as a view, which holds all of it."""
+    for layer in caches:
+        if isinstance(layer, CacheList):
+            release_inputs(layer.caches)
+        elif isinstance(layer, ArraysCache):
+            layer.cache = [one if one is None else mx.contiguous(one) for one in layer.cache]
 
 
 def num_bytes(caches: Caches) -> int:

@@ -184,6 +184,7 @@ class Runner:
                 return self._run_rows_of_slice(one)
             caches = stacked
         self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
+        row_caches.release_inputs(caches)
         row_caches.start_evaluating(caches)
         self._keep_prefilled(one, caches)
         return caches

@@ -106,7 +106,8 @@ class Estimate:
         length = context_tokens + slice_tokens
         activations = slice_tokens * self._activation_elements * self.numbers.compute_bytes
         scores = self._scores_bytes(slice_tokens, length)
-        return num_rows * activations, num_rows * scores, num_rows * self._layer_bytes(length)
+        old_layer = self._layer_bytes(context_tokens)
+        return num_rows * activations, num_rows * scores, num_rows * old_layer
 
     def step_parts(self, num_rows: int, longest_tokens: int) -> Parts:
         """As the formula has it. Decode steps have scores on every device."""

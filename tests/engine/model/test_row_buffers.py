@@ -1,0 +1,31 @@
+"""A row holds the bytes that it is counted with, and no input of a slice besides."""
+
+from __future__ import annotations
+
+import gc
+
+import mlx.core as mx
+import pytest
+
+from engine.core.step import Slice, Step
+from engine.model.runner import Runner
+from tests.engine.model.rig import loaded
+
+SPARE_BYTES = 16 * 1024  # a view may keep so much of its buffer
+
+
+@pytest.mark.parametrize("name", ["tiny-mamba", "tiny-qwen3-next"])
+def test_a_recurrent_row_holds_nothing_of_its_slices_inputs(name: str) -> None:
+    runner = Runner(loaded(name).model, decode_token=str)
+    prompt = Slice(row_ids=(0,), start_tokens=0, token_ids=(tuple(range(10, 522)),))
+    runner.run(Step(slices=(prompt,)))  # what is made once stays
+    runner.run(Step(leaves=(0,)))
+    before_bytes = _in_use()
+    runner.run(Step(slices=(prompt,)))
+    assert 0 < _in_use() - before_bytes <= runner.num_bytes + SPARE_BYTES
+
+
+def _in_use() -> int:
+    gc.collect()
+    mx.synchronize()
+    return mx.get_active_memory()
