@@ -88,15 +88,24 @@ class Migration(migrations.Migration):
             name='user',
             field=models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL, verbose_name='person'),
         ),
-        migrations.AlterField(
-            model_name='usagerecord',
-            name='api_key',
-            field=models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to='accounts.apikey', verbose_name='API key'),
-        ),
-        migrations.AlterField(
-            model_name='usagerecord',
-            name='user',
-            field=models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL, verbose_name='person'),
+        # Without this SQLite would copy the whole ledger twice
+        migrations.SeparateDatabaseAndState(
+            database_operations=[
+                migrations.RunSQL("DROP INDEX IF EXISTS accounts_usagerecord_api_key_id_0132c37e"),
+                migrations.RunSQL("DROP INDEX IF EXISTS accounts_usagerecord_user_id_eb2884ed"),
+            ],
+            state_operations=[
+                migrations.AlterField(
+                    model_name='usagerecord',
+                    name='api_key',
+                    field=models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to='accounts.apikey', verbose_name='API key'),
+                ),
+                migrations.AlterField(
+                    model_name='usagerecord',
+                    name='user',
+                    field=models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL, verbose_name='person'),
+                ),
+            ],
         ),
         migrations.AddIndex(
             model_name='dailyusage',
