@@ -15,6 +15,7 @@ from django.urls import path  # noqa: E402
 import hosting.urls  # noqa: E402,F401 - every view now, not when the first request comes
 from hosting.admin.socket import InstrumentSocket  # noqa: E402
 from hosting.asgi_handler import Handler  # noqa: E402
+from hosting.behind_proxy import AddressBehindProxy  # noqa: E402
 from hosting.own_origin import OwnOriginOnly  # noqa: E402
 from hosting.sockets import ChatSocket  # noqa: E402
 
@@ -23,7 +24,7 @@ _sockets = URLRouter(
 )
 application = ProtocolTypeRouter(
     {
-        "http": Handler(),
+        "http": AddressBehindProxy(Handler()),
         # A session cookie travels with a page of any site: only our own origin may use it
         "websocket": AllowedHostsOriginValidator(OwnOriginOnly(AuthMiddlewareStack(_sockets))),
     }

@@ -95,13 +95,11 @@ def make_parts(
 def _web_parts(
     environ: Mapping[str, str], shared: Mapping[str, str], web_socket: int
 ) -> Iterator[Part]:
-    # Behind a proxy the address of a person is the one that the proxy saw.
-    behind_proxy = ("--proxy-headers",) if environ.get("HEARTH_HTTPS") == "1" else ()
     for number in range(1, num_web_processes(environ, num_cpus=os.cpu_count()) + 1):
         yield Part(
             name="web" if number == 1 else f"web-{number}",
             command=(
-                *(sys.executable, "-m", "daphne", "--verbosity", "0", *behind_proxy),
+                *(sys.executable, "-m", "hosting.daphne_server", "--verbosity", "0"),
                 *("--fd", str(web_socket), "hosting.asgi:application"),
             ),
             environment=shared,

@@ -43,13 +43,6 @@ def test_an_unknown_part_is_named_with_those_there_are() -> None:
         chosen_names("wbe")
 
 
-def test_behind_a_proxy_the_web_process_believes_its_headers(tmp_path: Path) -> None:
-    for environ, expected in (({}, False), ({"HEARTH_HTTPS": "1"}, True)):
-        environ = environ | {"HEARTH_WEB_PROCESSES": "1"}
-        (web,) = make_parts(["web"], place(tmp_path), environ, web_socket=7)
-        assert ("--proxy-headers" in web.command) is expected
-
-
 def test_each_part_is_a_plain_command(tmp_path: Path) -> None:
     environ = {"HEARTH_WEB_PROCESSES": "1"}
     made = make_parts(NAMES, place(tmp_path), environ, web_socket=7)

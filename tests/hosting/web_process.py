@@ -51,7 +51,10 @@ def web(django_db_setup: None, _shared_redis: RedisProcess) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, "-m", "daphne", "-p", str(port), "hosting.asgi:application"],
+        [
+            *(sys.executable, "-m", "hosting.daphne_server"),
+            *("-p", str(port), "hosting.asgi:application"),
+        ],
         cwd=ROOT,
         stderr=subprocess.DEVNULL,
         env={

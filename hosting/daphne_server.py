@@ -1,0 +1,65 @@
+"""The web process: Daphne, and an end to bodies that nobody would read.
+
+Daphne takes the whole body to disk and then to memory before anything of ours sees the request, a
+stranger's too. What is a little too large still gets the API's own 413.
+
+    python -m hosting.daphne_server -b 127.0.0.1 -p 8000 hosting.asgi:application
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from daphne.cli import CommandLineInterface
+from daphne.http_protocol import HTTPFactory, WebRequest
+from daphne.server import Server
+
+MAX_BODY_BYTES = 64 * 1024 * 1024  # twice DATA_UPLOAD_MAX_MEMORY_SIZE
+TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class LimitedRequest(WebRequest):
+    """Hangs up on a body beyond MAX_BODY_BYTES, at its announcement or while it arrives."""
+
+    _num_bytes = 0
+
+    def gotLength(self, length: int | None) -> None:
+        super().gotLength(0 if self._is_refused(length or 0) else length)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        self._num_bytes += len(data)
+        if not self._is_refused(self._num_bytes):
+            super().handleContentChunk(data)
+
+    def _is_refused(self, num_bytes: int) -> bool:
+        if num_bytes <= MAX_BODY_BYTES:
+            return False
+        if not self.channel.transport.disconnecting:
+            self.channel.transport.write(TOO_LARGE)
+            self.channel.loseConnection()
+        return True
+
+
+class LimitedFactory(HTTPFactory):
+    def buildProtocol(self, addr: Any) -> Any:
+        protocol = super().buildProtocol(addr)
+        protocol.requestFactory = LimitedRequest
+        return protocol
+
+
+class LimitedServer(Server):
+    @property
+    def http_factory(self) -> LimitedFactory:
+        return LimitedFactory(self)
+
+    @http_factory.setter
+    def http_factory(self, made_by_run: HTTPFactory) -> None:
+        """Ours takes the place of the one that Daphne's `run` makes."""
+
+
+class LimitedCommand(CommandLineInterface):
+    server_class = LimitedServer
+
+
+if __name__ == "__main__":
+    LimitedCommand.entrypoint()
