@@ -126,8 +126,12 @@ class ModelHandle:
         return len(self._live)
 
     @property
+    def pace(self) -> Pace:
+        return self.scheduler.pace
+
+    @property
     def max_rows(self) -> int:
-        return self.scheduler.pace.max_rows
+        return self.pace.max_rows
 
     @property
     def status(self) -> wire.ModelStatus:
@@ -237,13 +241,13 @@ class ModelHandle:
         if self._reuse is not None:
             self._reuse.persist()
 
-    def turn(self, *, others_decode: bool = False, limits: Limits = NO_LIMITS) -> Events:
+    def turn(self, *, others: Pace | None = None, limits: Limits = NO_LIMITS) -> Events:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue() + self._end_rejected()
         self._end_patience()
         self._admit(limits)
         self._limit_slices(limits)
-        step = self.scheduler.schedule(now=self._clock(), others_decode=others_decode)
+        step = self.scheduler.schedule(now=self._clock(), others=others)
         events += self._announce(step)
         try:
             with self._vitals.stall.working(self.scheduler.expected_seconds):
@@ -265,7 +269,8 @@ class ModelHandle:
 
     def _limit_slices(self, limits: Limits) -> None:
         pace = Pace.of(self.spec, may_batch=self.is_batchable)
-        self.scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=self.scheduler.rows)
+        rows, held = self.scheduler.rows, self.row_bytes
+        self.scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)
 
     def _keep_before(self, step: Step) -> None:
         """Copy rows that the step is about to take away, and prompts that it completes."""

@@ -82,7 +82,7 @@ class VectorHandle:
         self._vitals = vitals
         self._clock = clock
         self._wall_clock = wall_clock
-        self._pace = Pace.of(spec, may_batch=True)
+        self.pace = Pace.of(spec, may_batch=True)
         self._cost = CostModel()
         self._live: dict[str, VectorRequest] = {}
         self._long: _Long | None = None
@@ -94,6 +94,16 @@ class VectorHandle:
         return not self._live
 
     @property
+    def has_prompts(self) -> bool:
+        return not self.is_idle
+
+    @property
+    def _is_its_turn(self) -> bool:
+        """While rows of others decode."""
+        is_first = self._ledger.stand_in_line(self)
+        return is_first and not self._ledger.owes_decode and not self._ledger.num_slices_in_flight
+
+    @property
     def awaits_first_token(self) -> bool:
         return not self.is_idle
 
@@ -103,7 +113,7 @@ class VectorHandle:
 
     @property
     def max_rows(self) -> int:
-        return self._pace.max_rows
+        return self.pace.max_rows
 
     @property
     def status(self) -> wire.ModelStatus:
@@ -117,7 +127,7 @@ class VectorHandle:
     def configure(self, spec: wire.ModelSpec) -> None:
         """New settings count from the next turn on."""
         self.spec = spec
-        self._pace = Pace.of(spec, may_batch=True)
+        self.pace = Pace.of(spec, may_batch=True)
 
     def row_statuses(self) -> tuple[wire.RowStatus, ...]:
         now = self._wall_clock()
@@ -146,12 +156,15 @@ class VectorHandle:
     def persist(self) -> None:
         """It keeps nothing."""
 
-    def turn(self, *, others_decode: bool = False, limits: Limits = NO_LIMITS) -> Events:
+    def turn(self, *, others: Pace | None = None, limits: Limits = NO_LIMITS) -> Events:
         """Compute one bundle, unless those who decode are owed their time, or memory is theirs."""
         events = self._end_overdue()
-        if not self._live or (others_decode and self._ledger.owes_decode):
+        if not self._live or (others is not None and not self._is_its_turn):
             return events
-        seconds = self._pace.turn_seconds(someone_decodes=others_decode)
+        self._ledger.leave_line(self)
+        seconds = self.pace.turn_seconds(someone_decodes=others is not None)
+        if others is not None:
+            seconds = min(seconds, others.stall_seconds)
         bundle = self._next_bundle(seconds, limits)
         if not self._may_compute(bundle, seconds, limits):
             return events
@@ -163,7 +176,7 @@ class VectorHandle:
         # A failure ends the request that caused it, and only that one.
         except Exception as error:
             return events + self._recover(bundle, error)
-        self._learn(num_tokens, self._clock() - started, others_decode=others_decode)
+        self._learn(num_tokens, self._clock() - started, others)
         return events + self._answer(bundle, results)
 
     def _may_compute(self, bundle: tuple[Input, ...], seconds: float, limits: Limits) -> bool:
@@ -195,7 +208,7 @@ class VectorHandle:
             cost=self._cost,
             seconds=seconds,
             now=self._clock(),
-            max_rows=self._pace.max_rows,
+            max_rows=self.pace.max_rows,
             fits=partial(self._fits, limits),
         )
 
@@ -216,8 +229,8 @@ class VectorHandle:
         return self._cost.most_tokens(
             seconds=seconds,
             context=context,
-            at_most=self._pace.most_slice_tokens,
-            at_least=self._pace.least_slice_tokens,
+            at_most=self.pace.most_slice_tokens,
+            at_least=self.pace.least_slice_tokens,
         )
 
     def _compute(
@@ -243,12 +256,12 @@ class VectorHandle:
         predicted = self._cost.predict(longest * len(bundle), longest / 2)
         return min(predicted, seconds) + FIRST_USE_SECONDS
 
-    def _learn(self, num_tokens: int, seconds: float, *, others_decode: bool) -> None:
+    def _learn(self, num_tokens: int, seconds: float, others: Pace | None) -> None:
         self.last_used_at = self._clock()
         context = self._long.row.num_computed if self._long is not None else 0
         self._cost.learn(tokens=num_tokens, context=context, seconds=seconds)
-        if others_decode:
-            self._ledger.book_slice(seconds, share=self._pace.decode_share)
+        if others is not None:
+            self._ledger.book_slice(seconds, share=others.decode_share)
         self._vitals.note_progress(prefilled_tokens=num_tokens)
 
     def _announce(self, bundle: tuple[Input, ...]) -> Events:

@@ -17,6 +17,7 @@ from engine.cache.prefix import BOTH_TIERS, ModelRules, PrefixCache
 from engine.cache.report import cache_status
 from engine.core.delivery import AnyDelivery, Delivery, Dropped, VectorDelivery
 from engine.core.limits import Limits
+from engine.core.pacing import Pace, strictest
 from engine.core.suspects import SuspectGate
 from engine.handle import Events, ModelHandle
 from engine.memory_report import memory_status
@@ -124,14 +125,14 @@ class Worker:
         return []
 
     def _turn_of(self, handle: Handle, limits: Limits) -> Events:
-        others_decode = self._is_decoding_beside(handle)
+        others = strictest(self._decoding_beside(handle))
         if isinstance(handle, ModelHandle):
             own_limits = self._relief.own_limits(handle, limits)
-            events = handle.turn(others_decode=others_decode, limits=own_limits)
+            events = handle.turn(others=others, limits=own_limits)
             if handle.spec.clears_buffers and _has_sliced(events):
                 self._reclaimer.clear_now()
             return events
-        return handle.turn(others_decode=others_decode, limits=limits)
+        return handle.turn(others=others, limits=limits)
 
     def _guard_memory(self) -> Limits:
         """Relieve the memory if it must be; what the models of this turn may use."""
@@ -175,8 +176,8 @@ class Worker:
         for request_id in self._prefixes.take_fetched():
             self._pool.fetched(request_id)
 
-    def _is_decoding_beside(self, handle: object) -> bool:
-        return any(one.is_decoding for one in self._pool.handles if one is not handle)
+    def _decoding_beside(self, handle: Handle) -> list[Pace]:
+        return [one.pace for one in self._pool.handles if one is not handle and one.is_decoding]
 
     def _admit_next_suspect(self) -> None:
         inside = self._suspects.inside

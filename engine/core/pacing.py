@@ -9,6 +9,8 @@ get the rest of the time.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
 
 from engine import wire
 
@@ -59,8 +61,27 @@ class Pace:
         return min(most, max(self.stall_seconds * _LONE_FACTOR, efficient_seconds))
 
 
+def strictest(paces: Sequence[Pace]) -> Pace | None:
+    """What rows of several models are promised together: the shortest stall, the largest share."""
+    if not paces:
+        return None
+    return dataclasses.replace(
+        paces[0],
+        stall_seconds=min(one.stall_seconds for one in paces),
+        decode_share=max(one.decode_share for one in paces),
+    )
+
+
+class Reader(Protocol):
+    """The prompts or texts of one model."""
+
+    @property
+    def has_prompts(self) -> bool: ...
+
+
 class TimeLedger:
-    """Seconds of decoding owed to running rows for slices they waited for. One per device.
+    """Seconds of decoding owed to running rows for slices they waited for, whatever model theirs
+    is and the slices'. One per device.
 
     A decode step pays back when it is decided, with what steps took lately: the device works one
     step ahead of what is measured.
@@ -69,6 +90,8 @@ class TimeLedger:
     def __init__(self) -> None:
         self._owed_seconds = 0.0
         self._decode_seconds = 0.01
+        self.num_slices_in_flight = 0
+        self._line: list[Reader] = []
 
     @property
     def owes_decode(self) -> bool:
@@ -78,6 +101,17 @@ class TimeLedger:
     def decode_seconds(self) -> float:
         """What a decode step takes, as measured lately."""
         return self._decode_seconds
+
+    def stand_in_line(self, reader: Reader) -> bool:
+        """Is the next slice this model's? While somebody decodes, models read in turns."""
+        self._line = [one for one in self._line if one.has_prompts]
+        if reader not in self._line:
+            self._line.append(reader)
+        return self._line[0] is reader
+
+    def leave_line(self, reader: Reader) -> None:
+        """It has had its slice, or cannot take it now."""
+        self._line = [one for one in self._line if one is not reader]
 
     def book_slice(self, seconds: float, *, share: float) -> None:
         self._owed_seconds += seconds * share / (1 - share)

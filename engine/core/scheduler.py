@@ -40,6 +40,7 @@ class Scheduler:
         self._gone: list[int] = []
         self._in_flight: list[Step] = []
         self._num_decode_steps = 0
+        self._others: Pace | None = None  # as schedule() was told last
 
     @property
     def is_idle(self) -> bool:
@@ -86,22 +87,31 @@ class Scheduler:
         sequence.forget_computed()
         self._waiting.insert(0, sequence)
 
-    def schedule(self, *, now: float, others_decode: bool = False) -> Step:
-        """The next step. `others_decode`: rows of another model would wait for a slice as well."""
+    @property
+    def has_prompts(self) -> bool:
+        return any(one.slice_tokens_left > 0 for one in self._prefilling)
+
+    def schedule(self, *, now: float, others: Pace | None = None) -> Step:
+        """The next step. `others`: what is promised to rows of other models that decode now, for
+        they wait for a slice as well."""
+        self._others = others
         prompts = [one for one in self._prefilling if one.slice_tokens_left > 0]
         ready = [one for one in self._prefilling if one.may_join]
-        someone_decodes = others_decode or self.is_decoding or bool(ready)
+        someone_decodes = others is not None or self.is_decoding or bool(ready)
         if prompts and self._is_turn_of_prompts(ready, someone_decodes=someone_decodes):
+            self._ledger.leave_line(self)
             step = self._slice_step(prompts, now=now, someone_decodes=someone_decodes)
         else:
             step = self._decode_step(ready)
         if step.computed_row_ids:
             self._in_flight.append(step)
+            self._ledger.num_slices_in_flight += bool(step.slices)
         return step
 
     def update(self, outcome: Outcome) -> list[tuple[Sequence, Drawn]]:
         """Learn from a computed step; the tokens drawn for rows that still live."""
         self._in_flight.remove(outcome.step)
+        self._ledger.num_slices_in_flight -= bool(outcome.step.slices)
         self._num_decode_steps += bool(outcome.step.decodes)
         self._learn(outcome)
         drawn = []
@@ -125,6 +135,7 @@ class Scheduler:
         self._waiting = [*self._live.values(), *self._waiting]
         for sequence in self._live.values():
             sequence.forget_computed()
+        self._ledger.num_slices_in_flight -= sum(bool(step.slices) for step in self._in_flight)
         self._live, self._prefilling, self._batch = {}, [], []
         self._gone, self._in_flight = [], []
         return next((one for one in rows if one.request_id == culprit), None)
@@ -162,18 +173,22 @@ class Scheduler:
             self._ledger.forgive()
             return True
         # A ready row is one batch call away from its first token.
-        if ready or self._ledger.owes_decode:
+        if ready or not self._ledger.stand_in_line(self) or self._ledger.owes_decode:
             return False
         # What the slice in flight will owe is known when it is measured; rows decode meanwhile.
-        return not self._has_slice_in_flight or self.pace.decode_share == 0
+        return not self._ledger.num_slices_in_flight or self.decode_share == 0
 
     @property
     def decode_share(self) -> float:
-        """The running rows' part of the time, as things stand."""
+        """The running rows' part of the time, as things stand, of all models."""
+        of_others = self._others.decode_share if self._others is not None else 0.0
+        if not self.is_decoding:
+            return of_others
         short = [
             one for one in self._prefilling if one.slice_tokens_left > 0 and self._is_short(one)
         ]
-        return self.pace.share(num_decoding=len(self._batch), num_short_prompts=len(short))
+        own = self.pace.share(num_decoding=len(self._batch), num_short_prompts=len(short))
+        return max(own, of_others)
 
     def _is_short(self, prompt: Sequence) -> bool:
         seconds = self.cost.predict(prompt.slice_tokens_left, prompt.computed_tokens)
@@ -187,6 +202,8 @@ class Scheduler:
         if self._has_slice_in_flight:
             return Step(leaves=self._take_leaves())
         seconds = self.pace.turn_seconds(someone_decodes=someone_decodes)
+        if self._others is not None:
+            seconds = min(seconds, self._others.stall_seconds)
         if len(prompts) == 1 and not someone_decodes:
             efficient = self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens)
             seconds = self.pace.lone_seconds(efficient_seconds=efficient)
@@ -230,7 +247,7 @@ class Scheduler:
         if outcome.step.decodes:
             self._ledger.learn_decode(outcome.seconds)
             return
-        if self.is_decoding:
+        if self.is_decoding or self._others is not None:
             self._ledger.book_slice(outcome.seconds, share=self.decode_share)
         slices = [(one.num_tokens, one.mean_context) for one in outcome.step.slices]
         self.cost.learn_turn(slices, seconds=outcome.seconds)

@@ -8,13 +8,14 @@ from typing import Any
 
 from engine import wire
 from engine.core.delivery import VectorDelivery
-from engine.core.pacing import TimeLedger
+from engine.core.pacing import Pace, TimeLedger
 from engine.metrics import Vitals
 from engine.sizing.estimate import Estimate
 from engine.vector_handle import VectorHandle
 from tests.fakes import FakeClock, FakeMemory
 
 POISON = 66
+PACE = Pace(max_rows=8, stall_seconds=0.1, decode_share=0.5)
 SECONDS_PER_TOKEN = 0.001
 
 
@@ -89,14 +90,14 @@ class Rig:
         )
         self.note(self.handle.add(VectorDelivery(work=work, fence=1, attempt=1, next_seq=1)))
 
-    def turn(self, *, others_decode: bool = False) -> None:
-        self.note(self.handle.turn(others_decode=others_decode))
+    def turn(self, *, others: Pace | None = None) -> None:
+        self.note(self.handle.turn(others=others))
 
-    def finish(self, *, others_decode: bool = False) -> None:
+    def finish(self, *, others: Pace | None = None) -> None:
         for _ in range(1000):
             if self.handle.is_idle:
                 return
-            self.turn(others_decode=others_decode)
+            self.turn(others=others)
             self.ledger.forgive()
         raise AssertionError("it never ended")
 
@@ -132,22 +133,29 @@ def test_inputs_of_several_requests_share_a_turn() -> None:
 def test_who_decodes_waits_no_longer_than_a_stall() -> None:
     rig = Rig(stall_ms=100)
     rig.add("a", *[(1,) * 30] * 40, (2,) * 2000)
-    rig.finish(others_decode=True)
+    rig.finish(others=PACE)
     learned = rig.computer.runs[5:]
     assert max(learned) * SECONDS_PER_TOKEN <= 0.12
     assert rig.scores("a")[40] == 4000
 
 
+def test_the_stall_of_those_who_decode_counts() -> None:
+    rig = Rig(stall_ms=60_000)
+    rig.add("a", *[(1,) * 30] * 40)
+    rig.finish(others=PACE)
+    assert max(rig.computer.runs[5:]) * SECONDS_PER_TOKEN <= 0.12
+
+
 def test_who_decodes_is_paid_back_before_the_next_turn() -> None:
     rig = Rig(stall_ms=100)
     rig.add("a", *[(1,) * 50] * 10)
-    rig.turn(others_decode=True)
+    rig.turn(others=PACE)
     num_runs = len(rig.computer.runs)
-    rig.turn(others_decode=True)
+    rig.turn(others=PACE)
     assert len(rig.computer.runs) == num_runs
     while rig.ledger.owes_decode:
         rig.ledger.book_decode()
-    rig.turn(others_decode=True)
+    rig.turn(others=PACE)
     assert len(rig.computer.runs) == num_runs + 1
 
 

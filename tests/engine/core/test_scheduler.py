@@ -258,8 +258,22 @@ def test_a_slice_stalls_rows_of_other_models_no_longer_either() -> None:
     bench = settled()
     bench.add("long", prompt_tokens=6000)
     bench.scheduler.admit()
-    step = bench.scheduler.schedule(now=bench.clock.now, others_decode=True)
+    step = bench.scheduler.schedule(now=bench.clock.now, others=PACE)
     assert expected_seconds(bench, step) <= 1.1 * PACE.stall_seconds
+
+
+def test_the_stall_that_rows_of_other_models_are_promised_counts() -> None:
+    bench = settled(dataclasses.replace(PACE, stall_seconds=60.0, decode_share=0.0))
+    bench.add("long", prompt_tokens=6000)
+    bench.scheduler.admit()
+    step = bench.scheduler.schedule(now=bench.clock.now, others=PACE)
+    assert expected_seconds(bench, step) <= 1.1 * PACE.stall_seconds
+
+
+def test_no_turn_is_much_longer_than_a_second_however_long_a_stall_may_be() -> None:
+    bench = settled(dataclasses.replace(PACE, stall_seconds=60.0, decode_share=0.0))
+    bench.add("long", prompt_tokens=60_000)
+    assert 1.0 < expected_seconds(bench, bench.turn()) < 2.5
 
 
 def test_settings_change_while_running() -> None:

@@ -65,7 +65,7 @@ class TimeBounds:
         if not any(map(_has_prompts, schedulers)):
             self._start()
             return
-        self._shares.append(min(one.decode_share for one in schedulers))
+        self._shares.append(min(one.decode_share for one in schedulers if one.is_decoding))
         if step.slices:
             self._slices += seconds
             self._due += seconds * min(self._shares) / (1 - min(self._shares))
