@@ -30,6 +30,7 @@ from celery.schedules import crontab
 from engine import wire
 from hosting import secret_key
 from hosting.admin_theme import UNFOLD as UNFOLD
+from hosting.data_folder import prepare_data_folder
 from hosting.sign_in_settings import *  # noqa: F403
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -38,7 +39,7 @@ env = environ.Env()
 # -- Where things are ---------------------------------------------------------------------------
 
 DATA_DIR = Path(env.str("HEARTH_DATA_DIR", default=str(BASE_DIR / "data"))).resolve()
-DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
+prepare_data_folder(DATA_DIR)
 MODELS_DIR = DATA_DIR / "models"
 DEMO_MODEL_DIR = BASE_DIR / "engine" / "demo" / "model"
 REDIS_URL = env.str("REDIS_URL", default=wire.default_redis_url(str(DATA_DIR)))
