@@ -1,7 +1,7 @@
 """Usage in numbers, read from the roll-ups: in all, over time, by model, person and key.
 
-A page asks twice: for the sums of all the time by person, key and model, of which every table is
-made, and for the sums of each period by what its plot tells apart.
+A page asks for the sums of all the time by person, key and model, of which every table is made, and
+for the sums of each period by what its plot tells apart.
 """
 
 from __future__ import annotations
@@ -54,9 +54,30 @@ class Choice:
 
     @property
     def rows(self) -> QuerySet[Any]:
-        first, last = self.times[0], self.last
-        ends = (first, last) if self.step == HOUR else (first.date(), last.date())
-        rows: QuerySet[Any] = _ROWS[self.step].objects.filter(period__range=ends)
+        """One for each period, person, key and model."""
+        return self._rows(self.step, self.times[0], self.last)
+
+    @property
+    def parts(self) -> list[QuerySet[Any]]:
+        """The same time in fewer rows, to the day: weeks where there are whole ones."""
+        if self.step == HOUR:
+            return [self.rows]
+        day_after = self.last + DAY
+        monday = self.first + -self.first.weekday() % 7 * DAY
+        last_monday = day_after - day_after.weekday() * DAY
+        if monday.date() >= last_monday.date():
+            return [self._rows(DAY, self.first, self.last)]
+        return [
+            self._rows(DAY, self.first, monday - DAY),
+            self._rows(WEEK, monday, last_monday - DAY),
+            self._rows(DAY, last_monday, self.last),
+        ]
+
+    def _rows(
+        self, step: datetime.timedelta, first: datetime.datetime, last: datetime.datetime
+    ) -> QuerySet[Any]:
+        ends = (first, last) if step == HOUR else (first.date(), last.date())
+        rows: QuerySet[Any] = _ROWS[step].objects.filter(period__range=ends)
         if self.whose is not None:
             rows = rows.filter(self.whose)
         if self.model_name:
@@ -113,10 +134,11 @@ Group = dict[str, Any]  # one row of a grouped query: what it is grouped by, and
 
 
 class Usage:
-    """All of a choice's time, in one query."""
+    """All of a choice's time."""
 
     def __init__(self, choice: Choice) -> None:
-        self._groups = _grouped(choice, "user_id", "api_key_id", "model_name")
+        by = ("user_id", "api_key_id", "model_name")
+        self._groups = [group for rows in choice.parts for group in _grouped(rows, *by)]
 
     @property
     def total(self) -> Sums:
@@ -135,7 +157,7 @@ class UsageOverTime:
     def __init__(self, choice: Choice, column: str) -> None:
         self.times = choice.times
         self._column = column
-        self._periods = _split(_grouped(choice, "period", column), "period")
+        self._periods = _split(_grouped(choice.rows, "period", column), "period")
 
     @property
     def sums(self) -> list[Sums]:
@@ -155,8 +177,8 @@ class UsageOverTime:
         return self._periods.get(time) or self._periods.get(time.date()) or []
 
 
-def _grouped(choice: Choice, *columns: str) -> list[Group]:
-    return list(choice.rows.values(*columns).annotate(**{name: Sum(name) for name in SUMS}))
+def _grouped(rows: QuerySet[Any], *columns: str) -> list[Group]:
+    return list(rows.values(*columns).annotate(**{name: Sum(name) for name in SUMS}))
 
 
 def _split(groups: Iterable[Group], column: str) -> dict[Any, list[Group]]:

@@ -73,6 +73,13 @@ def test_a_year_is_told_by_the_week(ledger: None) -> None:
     assert sum(one.requests for one in usage.sums) == Usage(days(364)).total.requests == 6
 
 
+def test_totals_are_exact_to_the_day_however_long_the_time(person: User) -> None:
+    for number in range(24):
+        write(person, hours_ago=24 * number)
+    roll_up_what_is_new()
+    assert [Usage(days(number)).total.requests for number in range(3, 23)] == [*range(4, 24)]
+
+
 def test_the_largest_comes_first(ledger: None, person: User, stranger: User) -> None:
     assert [row.label for row in Usage(days(30)).by("user_id")] == [
         str(person.pk),
