@@ -12,7 +12,6 @@ from engine import wire
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.plan import MemoryPlan, plan_memory
 from engine.sizing.shape import Shape, read_shape
-from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import HostedModel
 
 _UNKNOWN_CONTEXT_TOKENS = 131_072  # as intake takes it of models without positions
@@ -27,14 +26,6 @@ class Place:
     pinned_bytes: int
     memory: wire.ModelMemory | None
     numbers: wire.ModelMemory | None
-
-
-def heartbeats() -> list[wire.EngineStatus]:
-    """None of them while Redis is away."""
-    try:
-        return get_client().engines()
-    except EngineUnavailable:
-        return []
 
 
 def shape_of(model: HostedModel) -> Shape:

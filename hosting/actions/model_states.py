@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from engine import wire
-from hosting.engine_client import EngineUnavailable, get_client
+from hosting.actions.heartbeats import heartbeats
 
 _BEST_LAST = ("failed", "loading", "loaded")
 
@@ -25,11 +25,7 @@ class SeenModel:
 
 def states_in_engines() -> dict[str, str]:
     """loaded, loading or failed by model name; with several engines the best of them."""
-    try:
-        engines = get_client().engines()
-    except EngineUnavailable:
-        return {}
-    return {name: seen.state for name, seen in seen_models(engines).items()}
+    return {name: seen.state for name, seen in seen_models(heartbeats()).items()}
 
 
 def seen_models(engines: Iterable[wire.EngineStatus]) -> dict[str, SeenModel]:

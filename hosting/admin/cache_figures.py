@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 from engine import wire
+from hosting.actions.heartbeats import heartbeat_of
 from hosting.actions.history import History
-from hosting.admin.heartbeat import heartbeat_of
 from hosting.models import HostedModel
 
 MISS_LABELS = {

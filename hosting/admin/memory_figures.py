@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from engine import wire
+from hosting.actions.heartbeats import heartbeat_of
 from hosting.actions.history import History
 from hosting.actions.memory_limits import memory_limits
-from hosting.admin.heartbeat import heartbeat_of
 
 _COUNTS = ("num_loads", "num_unloads", "num_preempted", "num_refused", "num_failed")
 

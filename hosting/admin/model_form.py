@@ -12,7 +12,8 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldBoolea
 from engine.sizing.layers import FullLayers
 from engine.sizing.plan import MemoryPlan
 from engine.sizing.shape import Shape, UnreadableConfig
-from hosting.actions.model_memory import context_of, heartbeats, place_of, plan_of, shape_of
+from hosting.actions.heartbeats import heartbeats
+from hosting.actions.model_memory import context_of, place_of, plan_of, shape_of
 from hosting.admin.memory_words import Trouble, trouble_of
 from hosting.models import HostedModel
 

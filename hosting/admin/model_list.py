@@ -13,7 +13,8 @@ from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from engine.sizing.shape import UnreadableConfig
-from hosting.actions.model_memory import heartbeats, place_of, plan_of, rows_of
+from hosting.actions.heartbeats import heartbeats
+from hosting.actions.model_memory import place_of, plan_of, rows_of
 from hosting.actions.model_states import SeenModel, seen_models
 from hosting.admin.load_failures import explanation
 from hosting.admin.memory_words import brief_of
