@@ -144,11 +144,8 @@ class TaggedArguments:
     def _by_quote(self, key: str) -> Value | None:
         if not self._text:
             return None
-        return (
-            _UpTo(QuotedText('"'), self._form.value_end)
-            if self._text[0] == '"'
-            else (self._whole(key))
-        )
+        is_text = self._text[0] == '"'
+        return _UpTo(QuotedText('"'), self._form.value_end) if is_text else self._whole(key)
 
     def _by_python_quote(self, key: str) -> Value | None:
         self._text = self._text.lstrip()

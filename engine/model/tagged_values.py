@@ -53,27 +53,19 @@ class TextValue:
         return self._some(text[:safe])
 
     def _last(self, text: str) -> str:
-        text = self._without_lead(text)
-        if self._trim is Trim.SPACE:
-            text = text.rstrip()
-        elif self._trim is Trim.ONE_BREAK:
-            text = text.removesuffix("\n")
+        text = self._without_tail(self._without_lead(text))
         if not self._has_begun and self._has_null and text.lower() == _NULL:
             return _NULL
         return self._shown(text) + '"'
 
     def _some(self, text: str) -> tuple[str, int]:
         """What is certainly a part of it."""
-        kept = self._without_lead(text)
-        if self._trim is Trim.SPACE:
-            kept = kept.rstrip()
-        elif self._trim is Trim.ONE_BREAK:
-            kept = kept.removesuffix("\n")
+        begun = self._without_lead(text)
+        kept = self._without_tail(begun)
         may_be_null = self._has_null and not self._has_begun and _NULL.startswith(kept.lower())
         if not kept or may_be_null:
             return "", 0
-        lead = len(text) - len(self._without_lead(text))
-        return self._shown(kept), lead + len(kept)
+        return self._shown(kept), len(text) - len(begun) + len(kept)
 
     def _without_lead(self, text: str) -> str:
         if self._has_begun:
@@ -81,6 +73,11 @@ class TextValue:
         if self._trim is Trim.SPACE:
             return text.lstrip()
         return text.removeprefix("\n") if self._trim is Trim.ONE_BREAK else text
+
+    def _without_tail(self, text: str) -> str:
+        if self._trim is Trim.SPACE:
+            return text.rstrip()
+        return text.removesuffix("\n") if self._trim is Trim.ONE_BREAK else text
 
     def _shown(self, text: str) -> str:
         start = "" if self._has_begun else '"'
