@@ -15,7 +15,7 @@ import dataclasses
 import itertools
 import secrets
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from engine.cache.disk_index import DiskIndex, Row
@@ -134,9 +134,11 @@ class DiskTier:
         except sqlite3.Error as error:
             self._count_write_error(error)
 
-    def set_owners(self, block: bytes, owners: frozenset[bytes]) -> None:
+    def set_owners(self, owners: Mapping[bytes, frozenset[bytes]]) -> None:
+        """Whose these blocks are, by their keys."""
         try:
-            self.index.set_owners(block, owners)
+            for block, names in owners.items():
+                self.index.set_owners(block, names)
         except sqlite3.Error as error:
             self._count_write_error(error)
 

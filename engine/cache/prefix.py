@@ -198,6 +198,7 @@ class PrefixCache:
 
     def persist(self, query: Query) -> None:
         """Hand the records of this prompt that are not on disk to the writer."""
+        self._records.write_owners()
         if not self._rules_of(query.model).is_on_disk:
             return
         used_at = time.time()

@@ -6,6 +6,7 @@ model thread; the disk is behind CacheIO.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import Span
 
 EVERY_TIER = tuple(wire.CacheTier)
+MAX_SIBLINGS_COMPARED = 64
 
 
 class Records:
@@ -41,6 +43,7 @@ class Records:
         self._io = io
         self._statistics = statistics
         self._dump = dump
+        self._unwritten: dict[bytes, Node] = {}  # on disk with fewer owners than they have
         for row in rows:
             self._add_row(row)
 
@@ -85,12 +88,21 @@ class Records:
     # --- owners
 
     def add_owners(self, node: Node, owners: frozenset[bytes]) -> None:
+        """The disk hears of it with write_owners(): a first token may be waiting now."""
         if node.add_owners(owners):
-            self._owners_changed(node)
+            if node.on_disk:
+                self._unwritten[node.key] = node
+            self._pin_published(node)
 
     def discard_owner(self, node: Node, owner: bytes) -> None:
         node.discard_owner(owner)
-        self._owners_changed(node)
+        self._write_owners([node])
+        self._pin_published(node)
+
+    def write_owners(self) -> None:
+        if self._unwritten:
+            self._write_owners(self._unwritten.values())
+            self._unwritten.clear()
 
     # --- on disk
 
@@ -129,7 +141,7 @@ class Records:
             return
         self.nodes.put_on_disk(node, saved.record.kind, saved.file_bytes)
         if node.owners != saved.owners:  # others became owners since it was handed over
-            self._write_owners(node)
+            self._write_owners([node])
 
     # --- away
 
@@ -146,18 +158,16 @@ class Records:
 
     def drop_outgrown(self, span: Span) -> None:
         """Tails of earlier turns that this block begins with: a restore can end inside it."""
-        node = self.nodes.find(span)
-        if node is None:
-            return
-        outgrown = [
+        siblings = self.nodes.children(span.parent)
+        tails = [
             tail
-            for tail in self.nodes.children(span.parent)
-            if len(tail.tokens) < len(node.tokens)
-            and tail.owners <= node.owners
-            and node.tokens.startswith(tail.tokens)
+            for tail in itertools.islice(siblings, MAX_SIBLINGS_COMPARED)
+            if len(tail.tokens) < len(span.token_bytes) and span.token_bytes.startswith(tail.tokens)
         ]
-        for tail in outgrown:
-            self.remove(tail.records())
+        node = self.nodes.find(span) if tails else None
+        for tail in tails:
+            if node is not None and tail.owners <= node.owners:
+                self.remove(tail.records())
 
     # --- inside
 
@@ -168,14 +178,10 @@ class Records:
         self.nodes.put_on_disk(node, row.record.kind, row.file_bytes)
         node.add_owners(row.owners)
 
-    def _owners_changed(self, node: Node) -> None:
-        self._write_owners(node)
-        self._pin_published(node)
-
-    def _write_owners(self, node: Node) -> None:
-        if self._io is not None and node.on_disk:
-            key, owners = node.key, frozenset(node.owners)
-            self._io.maintain(lambda disk: disk.set_owners(key, owners))
+    def _write_owners(self, nodes: Iterable[Node]) -> None:
+        owners = {node.key: frozenset(node.owners) for node in nodes if node.on_disk}
+        if self._io is not None and owners:
+            self._io.maintain(lambda disk: disk.set_owners(owners))
 
     def _pin_published(self, node: Node) -> None:
         """A published prompt stays in memory until it is published no more."""

@@ -10,9 +10,9 @@ or templates never meet: the chain starts at a root made of tagged, length-prefi
 from __future__ import annotations
 
 import array
-import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 BLOCK_TOKENS = 256
 TOKEN_BYTES = 4
@@ -30,8 +30,7 @@ def root_key(fields: Mapping[str, str]) -> bytes:
     return digest.digest()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """One block of a chain: its key, its parent's key, and where its tokens lie."""
 
     key: bytes
