@@ -194,8 +194,8 @@ class Worker:
         for name in self._pool.specs:
             is_short = self._pool.guard.level is not wire.Level.CALM
             max_rows = 1 if is_short else self._pool.max_rows(name)
-            ahead = max(1, max_rows // 4)
-            wanted[name] = max(0, max_rows + ahead - self._pool.num_taken(name))
+            most = max_rows + wire.look_ahead(max_rows)
+            wanted[name] = max(0, most - self._pool.num_taken(name))
         return wanted
 
     def _look_after_memory(self) -> None:

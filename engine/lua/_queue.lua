@@ -10,6 +10,7 @@
 local CLASSES = { 'interactive', 'api', 'batch' }
 local PATIENCE_MS = { api = 15000, batch = 60000 }
 local OVERDUE_SHARE = 4 -- while a lower class is overdue, it gets every fourth pick
+local PACE_MEMORY = 0.95 -- what a taking counts for when the next one comes
 local MAX_PLACED = 200 -- places further back are not worked out: Redis must not stall
 
 local function front_key(model) return 'hearth:front:' .. model end
@@ -172,16 +173,34 @@ local function estimated_place(model, class, tenant, id)
   end
 end
 
--- A running mean of the time between two takings while others wait.
+-- The time between two takings while others wait, in the mean over the last twenty or so. Takings
+-- come in bunches, for rows that began together end together: so time over number, not a mean of gaps.
 local function note_pace(model, num_taken, now)
-  if num_taken == 0 then return end
-  local last, mean = unpack(redis.call('HMGET', pace_key(model), 'last', 'mean'))
-  if last and tonumber(last) > 0 then
-    local gap = (now - last) / num_taken
-    redis.call('HSET', pace_key(model), 'mean', mean and 0.8 * mean + 0.2 * gap or gap)
-  end
   local is_busy = redis.call('EXISTS', waiting_key(model)) == 1
-  redis.call('HSET', pace_key(model), 'last', is_busy and now or 0)
+  local last, ms, num = unpack(redis.call('HMGET', pace_key(model), 'last', 'ms', 'num'))
+  last = tonumber(last or 0)
+  if num_taken > 0 and last > 0 then
+    local kept = PACE_MEMORY ^ num_taken
+    ms = kept * (ms or 0) + now - last
+    num = kept * (num or 0) + num_taken
+    redis.call('HSET', pace_key(model), 'ms', ms, 'num', num, 'mean', ms / num)
+  end
+  if num_taken > 0 or not is_busy then
+    redis.call('HSET', pace_key(model), 'last', is_busy and now or 0)
+  end
+end
+
+-- Somebody waits, and not only for an engine to look.
+local function begin_pace(model, now)
+  if tonumber(redis.call('HGET', pace_key(model), 'last') or 0) == 0 then
+    redis.call('HSET', pace_key(model), 'last', now)
+  end
+end
+
+-- Cancelled, too late, or held by an engine after all: nothing is taken.
+local function give_up_place(model, class, tenant, id)
+  leave_queue(model, class, tenant, id)
+  note_pace(model, 0, now_ms())
 end
 
 -- How long until coming again is worth it: a tenth of who waits before must be gone, one at least.
@@ -191,10 +210,15 @@ local function room_ms(model, num_before, num_others)
   return math.floor(mean * math.max(1, num_before / 10) * (1 + num_others / num_before))
 end
 
+-- Engines take requests before they have rows for them: those go first as well.
 local function queued_event(model, position)
-  local mean = redis.call('HGET', pace_key(model), 'mean')
+  local mean, look_ahead = unpack(redis.call('HMGET', pace_key(model), 'mean', 'look_ahead'))
   local event = { type = 'Queued', position = position }
-  if mean then event.wait_seconds = math.floor(position * mean / 100) / 10 end
+  if mean then
+    local num_engines = math.max(1, redis.call('SCARD', 'hearth:engines'))
+    local num_before = position + num_engines * (look_ahead or 0)
+    event.wait_seconds = math.floor(num_before * mean / 100) / 10
+  end
   return cjson.encode(event)
 end
 

@@ -1,6 +1,6 @@
 -- intake -> fair queue. Returns {outcome, number waiting, ms until there may be room}; a full queue
 -- changes nothing.
-local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant =
+local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant, look_ahead =
   unpack(ARGV)
 local state, model, tenant, class, weight =
   unpack(redis.call('HMGET', request_key(id), 'state', 'model', 'tenant', 'priority', 'weight'))
@@ -29,6 +29,7 @@ end
 redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost / weight,
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
 append_event(id, accepted)
+redis.call('HSET', pace_key(model), 'look_ahead', look_ahead)
 push(model, class, tenant, id)
 if num_waiting > 0 then tell_place(model, id, estimated_place(model, class, tenant, id)) end
 finish_entry()

@@ -9,10 +9,15 @@ local function expire(model, id)
     request_key(id), 'deadline_at', 'tenant', 'priority', 'prompt_tokens', 'tokens'))
   deadline_at = tonumber(deadline_at or 0)
   if deadline_at == 0 or deadline_at > now then return false end
-  leave_queue(model, class, tenant, id)
+  give_up_place(model, class, tenant, id)
   append_event(id, with_usage(deadline_failed, prompt_tokens, tokens))
   end_request(id)
   return true
+end
+
+local function has_waited(id)
+  local queued_at = tonumber(redis.call('HGET', request_key(id), 'queued_at') or now)
+  return now - queued_at > 500
 end
 
 -- Near the front every place counts, further back a tenth of it.
@@ -29,6 +34,7 @@ for _, model in ipairs(redis.call('SMEMBERS', 'hearth:queues')) do
   for _, id in ipairs(places(model)) do
     if not expire(model, id) then
       position = position + 1
+      if position == 1 and has_waited(id) then begin_pace(model, now) end
       local told = tonumber(redis.call('HGET', request_key(id), 'place'))
       if is_news(told, position) then tell_place(model, id, position) end
     end

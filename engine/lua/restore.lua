@@ -7,7 +7,7 @@ local state, stored_fence, model, class, tenant = unpack(redis.call('HMGET', req
 local verdict = standing(state, stored_fence, tonumber(fence))
 if verdict ~= FORGOTTEN then return VOID end
 
-if state == 'queued' then leave_queue(model, class, tenant, id) end
+if state == 'queued' then give_up_place(model, class, tenant, id) end
 redis.call('DEL', request_key(id), events_key(id))
 local first_event = 7 + num_values
 for i = 7, first_event - 1, 2 do

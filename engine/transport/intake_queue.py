@@ -90,6 +90,7 @@ class IntakeQueue:
             int(work.deadline_at * 1000) if work.deadline_at else 0,
             spec.max_queue,
             spec.max_queue_per_tenant,
+            wire.look_ahead(spec.max_rows),
         )
         return Admission(outcome=outcome, num_waiting=num_waiting, room_seconds=room_ms / 1000)
 

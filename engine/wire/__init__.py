@@ -80,6 +80,7 @@ from engine.wire.parts import (
     ToolCallPart,
     ToolChoice,
     Usage,
+    look_ahead,
 )
 from engine.wire.scripts import script_text
 from engine.wire.status import (
@@ -166,6 +167,7 @@ __all__ = [
     "entry_id",
     "entry_seq",
     "is_template_option",
+    "look_ahead",
     "script_text",
     "to_plain",
 ]

@@ -140,6 +140,11 @@ class ModelSpec:
         return min(limit_bytes, ceiling, int(limit_bytes * share))
 
 
+def look_ahead(max_rows: int) -> int:
+    """So many requests an engine takes beyond its rows, to fill a freed row at once."""
+    return max(1, max_rows // 4)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TokenLogprob:
     token_id: int

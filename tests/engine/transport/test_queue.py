@@ -180,8 +180,20 @@ def test_the_wait_is_estimated_from_the_pace(rig: Rig) -> None:
     queued = rig.events("d")[-1]
     assert isinstance(queued, wire.Queued)
     assert queued.position == 2
-    assert queued.wait_seconds is not None
-    assert 4.0 <= queued.wait_seconds < 6.0
+    num_before = 2 + wire.look_ahead(wire.ModelSpec(name="demo", path="/").max_rows)
+    assert queued.wait_seconds == pytest.approx(2.0 * num_before, rel=0.1)
+
+
+def test_time_in_which_nobody_waits_is_no_pace(rig: Rig) -> None:
+    engine = rig.engine()
+    rig.queue("a", "b", "c")
+    pull_ids(engine, 2)
+    rig.client.cancel("c")
+    rig.redis.hset("hearth:pace:demo", mapping={"ms": 1000, "num": 1, "mean": 1000})
+    assert rig.redis.hget("hearth:pace:demo", "last") == "0"
+    rig.queue("d")
+    pull_ids(engine, 1)
+    assert rig.redis.hget("hearth:pace:demo", "mean") == "1000"
 
 
 def test_who_waits_beyond_the_deadline_fails(rig: Rig) -> None:
