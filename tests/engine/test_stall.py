@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,22 +82,37 @@ def test_a_pause_of_the_whole_process_counts_as_one_look(stall: Stall) -> None:
     assert stall.clock.look() < 3
 
 
-@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="Linux counts it")
-def test_linux_tells_what_threads_waited_for_a_processor() -> None:
-    starvation = Starvation()
-    ends_at = time.monotonic() + 0.2
+@pytest.fixture
+def crowd() -> Iterator[None]:
+    """Eight processes for every processor that compute for ever."""
+    command = [sys.executable, "-c", "while True: pass"]
+    loops = [subprocess.Popen(command) for _ in range(8 * (os.cpu_count() or 1))]
+    yield
+    for one in loops:
+        one.kill()
+        one.wait()
 
-    def spin() -> None:
-        while time.monotonic() < ends_at:
-            pass
 
-    threads = [threading.Thread(target=spin) for _ in range(4)]
-    for one in threads:
-        one.start()
-    time.sleep(0.1)
-    assert starvation.take_seconds() > 0
-    for one in threads:
-        one.join()
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="only Linux tells")
+@pytest.mark.usefixtures("crowd")
+def test_who_gets_an_eighth_of_a_processor_is_not_stalled() -> None:
+    clock, is_done = StallClock(), threading.Event()
+    told = []
+
+    def look() -> None:
+        while not is_done.wait(0.1):
+            told.append(clock.look())
+
+    looking = threading.Thread(target=look)
+    clock.note_busy(True)
+    looking.start()
+    began_at, ends_at = time.monotonic(), time.thread_time() + 0.3
+    while time.thread_time() < ends_at:
+        pass
+    took = time.monotonic() - began_at
+    is_done.set()
+    looking.join()
+    assert max(told) < 0.5 * took, (max(told), took)
 
 
 def test_where_nothing_tells_of_it_nobody_starves(tmp_path: Path) -> None:

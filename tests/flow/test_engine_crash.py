@@ -6,6 +6,7 @@ import os
 import signal
 import time
 
+import psutil
 import pytest
 from openai import OpenAI
 
@@ -17,10 +18,12 @@ from tests.flow.asking import (
     sure_answer,
     sure_answers,
 )
+from tests.flow.hung_thread import hang_computing_thread
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 LONG = 600
+MOST_HANGING_SECONDS = 5.5  # 5, and what the test itself takes to see it
 SAMPLED = {"temperature": 0.8, "top_p": 0.9, "seed": 42}
 
 
@@ -62,6 +65,21 @@ def test_a_hanging_engine_is_seen_within_five_seconds_and_replaced(
     stack.wait_restarted("engine", old)
     with pytest.raises(ProcessLookupError):
         os.kill(old, 0)
+
+
+def test_an_engine_that_beats_and_computes_nothing_is_replaced(
+    stack: Stack, client: OpenAI, endless: str
+) -> None:
+    prompt, undisturbed = sure_answer(client, endless, max_tokens=LONG)
+    running = RunningAnswer(client, endless, prompt, max_tokens=LONG)
+    running.wait_for_chunks(20)
+    old = stack.pid_of("engine")
+    hang_computing_thread(old)
+    seconds = stack.wait_until(lambda: not psutil.pid_exists(old), "ended")
+    assert "work but no progress" in stack.output()
+    assert seconds <= MOST_HANGING_SECONDS
+    assert running.text() == undisturbed
+    stack.wait_restarted("engine", old)
 
 
 def test_an_engine_that_is_asked_to_end_gives_its_answers_to_the_next(
