@@ -160,6 +160,7 @@ WHITENOISE_AUTOREFRESH = DEBUG
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
+FORMAT_MODULE_PATH = ["hosting.formats"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # -- Stores -------------------------------------------------------------------------------------

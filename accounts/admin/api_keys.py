@@ -27,6 +27,7 @@ class ApiKeyAdmin(AuditedAdmin):
     list_filter = ["revoked_at", "created_at", "last_used_at"]
     list_select_related = ["user"]
     list_per_page = 50
+    empty_help = "People make their own on the page API keys."
     show_full_result_count = False
     search_fields = ["name", "prefix", "user__email", "user__name"]
     fields = [

@@ -15,8 +15,11 @@ class AuditRecordAdmin(ReadOnlyAdmin):
     list_display = ["when", "actor", "address", "action", "target", "before", "after"]
     list_filter = ["created_at"]
     search_fields = ["actor", "action", "target", "address"]
+    empty_help = "Sign-ins and changes will be told here."
+    fields = [("when", "actor", "address"), ("action", "target"), "before", "after"]
+    readonly_fields = ["when"]
     search_help_text = "Who, what (for example key.revoke), on what, or from which address."
 
     @admin.display(description="When", ordering="number")
     def when(self, record: AuditRecord) -> str:
-        return date_format(localtime(record.created_at), "j M Y, H:i:s")
+        return date_format(localtime(record.created_at), "j M Y, H:i:s e")

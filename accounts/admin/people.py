@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
+from django.contrib.contenttypes.models import ContentType
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.utils.html import format_html
 from django.utils.module_loading import import_string
 from unfold.decorators import action, display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
@@ -62,10 +65,10 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
     list_filter = ["is_active", "is_superuser", "groups"]
     search_fields = ["email", "name"]
     ordering = ["email"]
-    readonly_fields = ["last_login", "date_joined"]
+    readonly_fields = ["password_page", "last_login", "date_joined"]
     filter_horizontal = []
     fieldsets = [
-        (None, {"fields": ["email", "name", "password"]}),
+        (None, {"fields": ["email", "name", "password_page"]}),
         ("What they may do", {"fields": ["is_active", "is_service", *_POWERS]}),
         ("Dates", {"fields": ["last_login", "date_joined"]}),
     ]
@@ -83,6 +86,12 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
         if user.is_service:
             return "Service account"
         return "Staff" if user.is_staff else "Member"
+
+    @admin.display(description="Password")
+    def password_page(self, user: User) -> str:
+        """Not what is stored of it, which helps nobody."""
+        words = "Change it" if user.has_usable_password() else "None. Set one"
+        return format_html('<a href="{}">{}</a>', "../password/", words)
 
     @admin.display(description="Groups")
     def group_names(self, user: User) -> str:
@@ -188,11 +197,44 @@ def _may_touch(request: HttpRequest, person: User | None) -> bool:
     return request.user.is_superuser or person is None or not person.is_superuser
 
 
+class PermissionsField(forms.ModelMultipleChoiceField):
+    def label_from_instance(self, permission: Permission) -> str:
+        return permission.name
+
+
+class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
+    permissions = PermissionsField(
+        queryset=Permission.objects.none(),
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        help_text="For people who may open the administration without being administrators.",
+    )
+
+    class Meta:
+        model = Group
+        fields = "__all__"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """With the permissions that a page of the administration asks for."""
+        super().__init__(*args, **kwargs)
+        if "permissions" in self.fields:  # not where they can only be read
+            shown = ContentType.objects.get_for_models(*admin.site._registry).values()
+            permissions = Permission.objects.filter(content_type__in=shown)
+            self.fields["permissions"].queryset = permissions.order_by("content_type", "name")
+
+
 @admin.register(Group)
 class GroupAdmin(DjangoGroupAdmin, AuditedAdmin):
     audit_noun = "group"
+    form = GroupForm
+    filter_horizontal = []
     inlines = [GroupQuotaInline]
     list_display = ["name", "num_people"]
+    empty_help = "A group has limits, models and a budget of its own for its people."
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Group | None = None) -> Sequence[str]:
+        """Whoever is in the group could else give themselves everything."""
+        return [] if request.user.is_superuser else ["permissions"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
         return super().get_queryset(request).annotate(num_people=Count("user"))

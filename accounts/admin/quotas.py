@@ -63,6 +63,8 @@ class QuotaInline(StackedInline):
     model = Quota
     form = QuotaForm
     fieldsets = _fieldsets(_ROWS)
+    verbose_name = "set of limits"
+    verbose_name_plural = "Limits"
     extra = 0
     max_num = 1
 
@@ -80,6 +82,7 @@ class EverybodysQuotaAdmin(AuditedAdmin):
     audit_noun = "quota"
     form = QuotaForm
     fieldsets = _fieldsets(_ROWS)
+    empty_help = "These hold where a person, a group or a key has none of its own."
     list_display = ["owner", "max_concurrent", "requests_per_minute", "tokens_per_day"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Quota]:

@@ -32,6 +32,8 @@ class ReadOnlyAdmin(ModelAdmin):
     """Rows that others write. Lists stay fast: nothing is counted, names come by join."""
 
     show_full_result_count = False
+    is_uncounted = True
+    empty_help = "The first answer makes the first line."
     paginator = ShortPaginator
     list_per_page = 50
     actions = None
@@ -66,7 +68,7 @@ class UsageRecordAdmin(OwnedRowsAdmin):
     list_display += ["prompt_tokens", "cached_tokens", "completion_tokens", "duration"]
     list_filter = ["end", "created_at"]
 
-    @admin.display(description="When", ordering="created_at")
+    @admin.display(description="When (UTC)", ordering="created_at")
     def when(self, record: UsageRecord) -> str:
         return date_format(localtime(record.created_at), "j M, H:i:s")
 

@@ -61,7 +61,7 @@ class GenerationAdmin(OwnedRowsAdmin):
                 ]
             },
         ),
-        ("Seconds", {"fields": [("queued_seconds", "ttft_seconds", "decode_seconds")]}),
+        ("Time", {"fields": [("queued", "first_token", "writing")]}),
         ("Queue", {"fields": [("tenant", "priority")]}),
         ("Dates", {"fields": [("created_at", "finished_at")]}),
     ]
@@ -79,7 +79,7 @@ class GenerationAdmin(OwnedRowsAdmin):
     def has_stop_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(STOP_PERMISSION)
 
-    @admin.display(description="When", ordering="created_at")
+    @admin.display(description="When (UTC)", ordering="created_at")
     def when(self, generation: Generation) -> str:
         return date_format(localtime(generation.created_at), "j M, H:i:s")
 
@@ -110,8 +110,19 @@ class GenerationAdmin(OwnedRowsAdmin):
     @admin.display(description="First token", ordering="ttft_seconds")
     def result(self, generation: Generation) -> str | None:
         """After how long it came, or why it did not."""
-        seconds = generation.ttft_seconds
-        return generation.error_code or (None if seconds is None else f"{seconds:.2f} s")
+        return generation.error_code or self.first_token(generation)
+
+    @admin.display(description="Queued for")
+    def queued(self, generation: Generation) -> str | None:
+        return _seconds(generation.queued_seconds)
+
+    @admin.display(description="First token after")
+    def first_token(self, generation: Generation) -> str | None:
+        return _seconds(generation.ttft_seconds)
+
+    @admin.display(description="Writing took")
+    def writing(self, generation: Generation) -> str | None:
+        return _seconds(generation.decode_seconds)
 
     @admin.action(description="Stop", permissions=["stop"])
     def stop(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -129,3 +140,7 @@ class GenerationAdmin(OwnedRowsAdmin):
         num_stopped = stop_generations(request, queryset)
         self.message_user(request, f"Stopped: {num_stopped}.", messages.SUCCESS)
         return None
+
+
+def _seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:.2f} s"

@@ -50,6 +50,7 @@ class PublishedPromptAdmin(ModelAdmin):
     list_filter = ["state", "model"]
     list_select_related = ["model"]
     search_fields = ["name"]
+    empty_help = "A long system prompt that many send is read once, for all of them."
     actions = ["publish_again"]
     _written = ["name", "model", "system_prompt", "tools"]
     _told = ["state_label", "detail", "prompt_tokens", "asked_at"]

@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
+from accounts import audit
 from accounts.keys import create_api_key
 from accounts.models import AuditRecord, Quota, User
 from tests.accounts.conftest import signed_in
@@ -147,3 +148,42 @@ def test_the_administration_shows_no_hash_and_makes_no_keys(
     assert key.prefix in text
     assert key.key_hash not in text and secret not in text
     assert admin_page.get(f"{KEYS}add/").status_code == 403
+
+
+def test_only_administrators_say_what_a_group_may(manager: User) -> None:
+    """Whoever may change groups could else give their own group everything."""
+    group = Group.objects.create(name="Research")
+    manager.user_permissions.add(Permission.objects.get(codename="change_group"))
+    everything = Permission.objects.values_list("pk", flat=True)
+    form = {"name": "Science", "permissions": list(everything)} | NO_QUOTA
+    signed_in(manager).post(f"/admin/auth/group/{group.pk}/change/", form)
+    group.refresh_from_db()
+    assert group.name == "Science"
+    assert not group.permissions.exists()
+
+
+def test_permissions_are_those_that_pages_ask_for(admin_page: Client) -> None:
+    html = admin_page.get("/admin/auth/group/add/").content.decode()
+    assert "Can change person" in html
+    assert "Can change session" not in html
+
+
+def test_a_password_is_a_link_and_no_hash(admin_page: Client, person: User) -> None:
+    html = admin_page.get(f"{PEOPLE}{person.pk}/change/").content.decode()
+    assert 'href="../password/"' in html
+    assert "argon2" not in html
+
+
+def test_an_audit_record_opens_with_what_it_says(admin_page: Client, person: User) -> None:
+    audit.record("key.revoke", actor=person, address="192.0.2.7", target="laptop")
+    record = AuditRecord.objects.get(action="key.revoke")
+    html = admin_page.get(f"/admin/accounts/auditrecord/{record.pk}/change/").content.decode()
+    for told in (person.email, "192.0.2.7", "key.revoke", "laptop"):
+        assert told in html
+
+
+@pytest.mark.parametrize("path", ["auditrecord/?q=nothing", "apikey/", "usagerecord/"])
+def test_a_list_without_lines_makes_up_no_number(admin_page: Client, path: str) -> None:
+    html = admin_page.get(f"/admin/accounts/{path}").content.decode()
+    assert "5000 results" not in html
+    assert "yielded" not in html

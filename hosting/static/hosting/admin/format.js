@@ -8,7 +8,7 @@ export function bytes(count) {
 }
 
 export function duration(seconds) {
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (seconds < 60) return `${seconds.toFixed(seconds > 0 && seconds < 10 ? 1 : 0)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
@@ -17,7 +17,7 @@ export function duration(seconds) {
 const grouped = (text) => text.replaceAll(",", "\u202f");
 export const number = (value) => grouped(Math.round(value).toLocaleString("en"));
 export const percent = (value) => `${value.toFixed(value > 0 && value < 10 ? 1 : 0)} %`;
-const milliseconds = (seconds) => (seconds < 1 ? `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms` : duration(seconds));
+const milliseconds = (seconds) => (seconds > 0 && seconds < 1 ? `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms` : duration(seconds));
 // An average of small counts is not whole
 const count = (value) => (value < 10 && value % 1 ? value.toFixed(1) : number(value));
 

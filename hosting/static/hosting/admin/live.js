@@ -1,6 +1,6 @@
 // The live page: engines, and who is running or waiting. Pushed by the feed every second.
 import { byId, element, say } from "./dom.js";
-import { bytes, duration, number } from "./format.js";
+import { bytes, duration, moment, number } from "./format.js";
 import { startInstrument } from "./instrument.js";
 
 const root = byId("instrument");
@@ -114,7 +114,7 @@ function draw(data) {
   if (focused) document.querySelector(`#live-rows tr[data-id="${focused}"] button`)?.focus();
   byId("live-empty").hidden = data.requests.length > 0;
   byId("live-table").hidden = data.requests.length === 0;
-  byId("live-age").textContent = `as of ${new Date().toLocaleTimeString()}`;
+  byId("live-age").textContent = `as of ${moment(Date.now() / 1000, 0)}`;
 }
 
 draw(JSON.parse(byId("live-data").textContent));

@@ -6,6 +6,7 @@ import { markList, marksPlugin } from "./marks.js";
 
 const HEIGHT = 208;
 const TABLE_ROWS = 12;
+const WHOLE_STEPS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 const known = (values) => values.filter((value) => value !== null);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -114,10 +115,10 @@ class PlotFigure {
       legend: { show: false },
       padding: [plot.has_marks ? 18 : 8, 8, 0, 0],
       cursor: { sync: { key: "hearth" }, drag: { x: false, y: false }, points: { size: 7 } },
-      scales: { x: { time: true }, y: { range: (_, low, high) => rangeOf(plot, high, this.limits) } },
+      scales: { x: { time: true, range: (_, first, last) => [first, last + (plot.kind === "bars" ? this.history.step_seconds : 0)] }, y: { range: (_, low, high) => rangeOf(plot, high, this.limits) } },
       axes: [
         { ...axis, size: 30, space: 72, values: (_, splits) => splits.map((at) => moment(at, span)) },
-        { ...axis, size: 64, space: 36, values: (_, splits) => splits.map(onAxis(plot.unit)) },
+        { ...axis, size: 64, space: 36, values: (_, splits) => splits.map(onAxis(plot.unit)), ...(plot.unit === "count" ? { incrs: WHOLE_STEPS } : {}) },
       ],
       series: [{}, ...seriesOf(plot.kind, this.series, this.history.step_seconds), ...this.limits.map(limitLine)],
       bands: plot.kind === "stack" ? bandsOf(this.series.length) : [],
