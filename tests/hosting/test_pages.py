@@ -90,3 +90,9 @@ def test_pages_and_calls_carry_the_headers_that_protect_them(client: Client) -> 
         assert response["X-Frame-Options"] == "DENY"
     strict = Client(enforce_csrf_checks=True)
     assert strict.post("/accounts/sign-in/", {"username": "a", "password": "b"}).status_code == 403
+
+
+def test_a_page_that_is_too_old_says_what_to_do(db: None) -> None:
+    response = Client(enforce_csrf_checks=True).post("/accounts/sign-in/", {})
+    assert response.status_code == 403
+    assert "reload the page" in response.content.decode()
