@@ -24,6 +24,16 @@ class Fared:
     cached_tokens: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Prompts asked at once: how each fared, and what it took until all had ended, by the clock and
+    in the process's time on all cores."""
+
+    fared: list[Fared]
+    seconds: float
+    cpu_seconds: float
+
+
 class CacheJobs:
     def __init__(self, child: JobChild) -> None:
         self._child = child
@@ -40,14 +50,12 @@ class CacheJobs:
         self._child.do({"do": "forget"})
 
     def ask(self, prompt: list[int], *, max_tokens: int = 4) -> Fared:
-        return self.ask_together([prompt], max_tokens=max_tokens)[0][0]
+        return self.ask_together([prompt], max_tokens=max_tokens).fared[0]
 
-    def ask_together(
-        self, prompts: list[list[int]], *, max_tokens: int
-    ) -> tuple[list[Fared], float]:
-        """How each fared, and the seconds until all had ended."""
+    def ask_together(self, prompts: list[list[int]], *, max_tokens: int) -> Together:
         done = self._child.do({"do": "ask", "prompts": prompts, "max_tokens": max_tokens})
-        return [Fared(**one) for one in done["answers"]], done["seconds"]
+        fared = [Fared(**one) for one in done.pop("answers")]
+        return Together(fared=fared, **done)
 
     def status(self) -> dict[str, Any]:
         status: dict[str, Any] = self._child.do({"do": "status"})

@@ -5,7 +5,7 @@
     {"do": "start", "memory_bytes", "disk_bytes"}   a new engine on the same folder
     {"do": "slow", "read_seconds", "after_reads"}   the disk takes so long for each later read
     {"do": "forget"}                                 what is in memory; the disk keeps it
-    {"do": "ask", "prompts", "max_tokens"}          all at once; how each fared, and the whole time
+    {"do": "ask", "prompts", "max_tokens"}          all at once; how each fared, and what it took
     {"do": "status"}                                 the cache's figures
 """
 
@@ -124,7 +124,7 @@ class CachedEngine:
         self._ask([[1] * 40], max_tokens=2)  # it is loaded, and a slice has been timed
 
     def _ask(self, prompts: list[list[int]], max_tokens: int) -> dict[str, Any]:
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         answers = {self._submit(prompt, max_tokens): _Answer() for prompt in prompts}
         while not all(answer.is_over for answer in answers.values()):
             self._worker.turn()
@@ -133,6 +133,7 @@ class CachedEngine:
                 answers[request_id].add(event, seconds=time.perf_counter() - started)
         return {
             "seconds": time.perf_counter() - started,
+            "cpu_seconds": time.process_time() - cpu_started,
             "answers": [answer.to_plain() for answer in answers.values()],
         }
 
