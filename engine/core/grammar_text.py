@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from llguidance import LLMatcher
@@ -35,6 +36,11 @@ def grammar_part(grammar: wire.Grammar, *, name: str) -> Part:
             return lark_part(grammar.source, name=name)
         case wire.GrammarKind.GBNF:
             return lark_part(_from_gbnf(grammar.source), name=name)
+
+
+def is_strict(tool: Mapping[str, Any]) -> bool:
+    """Its calls follow its schema, also where nobody says that it must be called."""
+    return bool(tool["function"].get("strict"))
 
 
 def schema_part(schema: Any, *, name: str, is_strict: bool = True) -> Part:

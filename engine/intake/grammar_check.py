@@ -17,12 +17,11 @@ def grammars_of(generate: wire.Generate) -> list[wire.Grammar]:
     if generate.grammar is not None:
         check_text(generate.grammar.param, generate.grammar.source)
         grammars.append(generate.grammar)
-    if choice.is_required or (generate.grammar is not None and generate.tools):
-        grammars += _of_tools(generate)
-    return grammars
+    is_held = choice.is_required or generate.grammar is not None
+    return [*grammars, *_of_tools(generate, only_strict=not is_held)]
 
 
-def _of_tools(generate: wire.Generate) -> Iterator[wire.Grammar]:
+def _of_tools(generate: wire.Generate, *, only_strict: bool) -> Iterator[wire.Grammar]:
     choice = generate.tool_choice
     tools = [tool["function"] for tool in clean_tools(generate.tools)]
     if choice.is_required and not tools:
@@ -30,7 +29,8 @@ def _of_tools(generate: wire.Generate) -> Iterator[wire.Grammar]:
     if choice.name is not None and choice.name not in [tool["name"] for tool in tools]:
         raise invalid("tool_choice", f"There is no tool named '{choice.name[:80]}'.")
     for number, tool in enumerate(tools):
-        if choice.name in (None, tool["name"]) and tool.get("parameters"):
+        is_held = choice.name in (None, tool["name"]) and (tool.get("strict") or not only_strict)
+        if is_held and tool.get("parameters"):
             yield wire.Grammar(
                 kind=wire.GrammarKind.JSON_SCHEMA,
                 param=f"tools[{number}].function.parameters",

@@ -53,9 +53,9 @@ def _call(lark: LarkBuilder, dialect: Dialect, function: dict[str, Any]) -> str:
 def _object_schema(parameters: Schema) -> Schema:
     """Arguments are an object of the properties that are named, if any are."""
     schema = {"type": "object", **parameters}
-    if not any(word in schema for word in ("$ref", "anyOf", "oneOf", "allOf")):
+    says_more = any(word in schema for word in ("$ref", "anyOf", "oneOf", "allOf"))
+    if not says_more and schema.setdefault("additionalProperties", False) is False:
         schema.setdefault("properties", {})
-        schema.setdefault("additionalProperties", False)
     return schema
 
 

@@ -7,6 +7,7 @@ once; each row follows a copy.
 from __future__ import annotations
 
 import collections
+import functools
 import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +18,8 @@ import numpy.typing as npt
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from engine import wire
-from engine.model.answer_grammar import GrammarRejected, answer_grammar
+from engine.core.grammar_text import is_strict
+from engine.model.answer_grammar import GrammarRejected, answer_grammar, marks_calls
 
 MAX_COMPILED = 64
 # What a row's masks may cost others: so much at first, and so much more with every token.
@@ -39,9 +41,14 @@ class GrammarShop:
 
     def order(self, work: wire.Work) -> OrderedGrammar | None:
         """None for an answer that may be anything."""
-        if work.grammar is None and not work.tool_choice.is_required:
+        is_held = work.grammar is not None or work.tool_choice.is_required
+        if not is_held and not (self._marks_calls and any(map(is_strict, work.tools))):
             return None
         return OrderedGrammar(self._thread.submit(self._compile, work))
+
+    @functools.cached_property
+    def _marks_calls(self) -> bool:
+        return marks_calls(self._tokenizer)
 
     def _compile(self, work: wire.Work) -> LLMatcher:
         """In the shop's thread, as all below."""

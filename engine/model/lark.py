@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core.grammar_text import Part, joined, lark_part, literal, schema_part
 
-_ANYTHING = r"/(.|\n)*/"
+ANYTHING = r"/(.|\n)*/"
 
 
 class LarkBuilder:
@@ -31,11 +31,11 @@ class LarkBuilder:
         """Any text, up to and including `end`."""
         items = self._items(end)
         if not items:
-            return _ANYTHING
+            return ANYTHING
         if items[0].startswith("<["):
-            return " ".join([_ANYTHING, *items])
+            return " ".join([ANYTHING, *items])
         name = self._name("until")
-        self._rules.append(f"{name}[suffix={items[0]}]: {_ANYTHING}")
+        self._rules.append(f"{name}[suffix={items[0]}]: {ANYTHING}")
         return " ".join([name, *items[1:]])
 
     def rule(self, body: str, *, kind: str) -> str:

@@ -226,6 +226,14 @@ def test_tools_that_must_be_called_are_tried_too() -> None:
     assert [one.source for one in grammars_of(named)] == ['{"type": "array"}']
 
 
+def test_strict_tools_are_tried_though_none_must_be_called() -> None:
+    strict = tool("b", {"type": "object"})
+    strict["function"]["strict"] = True
+    generate = make_generate("r", tools=(tool("a", {"type": "object"}), strict))
+
+    assert [one.param for one in grammars_of(generate)] == ["tools[1].function.parameters"]
+
+
 @pytest.mark.parametrize(
     ("tools", "name"), [((), None), ((tool("a"),), "b"), (({"type": "web_search"},), None)]
 )
