@@ -7,60 +7,23 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
 from engine import wire
-from engine.core.answer import TextStream
-from engine.core.constraint import PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.limits import NO_LIMITS, Limits
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
-from engine.core.step import Drawn, Outcome, Step
-from engine.live_request import LiveRequest
+from engine.core.step import Drawn, Outcome, Step, StepRunner, UndefinedNumbers
+from engine.live_request import LiveRequest, Voice
 from engine.metrics import Vitals
 from engine.row_memory import Admission, hold_to_memory
+from engine.safe_reuse import Reuse
 from engine.sizing.estimate import Estimate
 
 Events = list[tuple[str, wire.Event]]
 logger = logging.getLogger(__name__)
-
-
-class StepRunner(Protocol):
-    """What computes steps: model/runner.py, or a fake."""
-
-    @property
-    def num_bytes(self) -> int: ...
-    def run(self, step: Step) -> Outcome | None: ...
-    def reset(self) -> None: ...
-
-
-class Reuse(Protocol):
-    """What is kept of prefixes: reuse.py, or a fake."""
-
-    spec: wire.ModelSpec
-
-    def begin(
-        self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
-    ) -> float | None: ...
-    def restore(self, live: LiveRequest) -> None: ...
-    def go_on(self, live: LiveRequest) -> None: ...
-    def keep_boundary(self, live: LiveRequest) -> None: ...
-    def keep_prompt(self, live: LiveRequest) -> None: ...
-    def keep_row(self, live: LiveRequest) -> None: ...
-    def forget(self, live: LiveRequest) -> None: ...
-    def persist(self) -> None: ...
-
-
-class Voice(Protocol):
-    """What a model's tokenizer knows about text: model/text.py, or a fake."""
-
-    @property
-    def end_token_ids(self) -> Collection[int]: ...
-    def stream(self, work: wire.Work) -> TextStream: ...
-    def grammar(self, work: wire.Work) -> PendingGrammar | None: ...
 
 
 class ModelHandle:
@@ -159,6 +122,15 @@ class ModelHandle:
 
     def add(self, delivery: Delivery, *, load_seconds: float = 0.0) -> Events:
         """Take a request in. One that turns out to be complete already ends at once."""
+        try:
+            return self._take_in(delivery, load_seconds)
+        # What was delivered of it may not become text again, for example.
+        except Exception as error:
+            request_id = delivery.work.request_id
+            self._forget(request_id)
+            return self._failed(request_id, delivery.usage, error)
+
+    def _take_in(self, delivery: Delivery, load_seconds: float) -> Events:
         live = LiveRequest(
             delivery,
             self._voice.stream(delivery.work),
@@ -212,7 +184,11 @@ class ModelHandle:
         """The row computes nothing more from the next step on."""
         if (live := self._forget(request_id)) is None:
             return []
-        return [(request_id, event) for event in live.cancel()]
+        try:
+            return [(request_id, event) for event in live.cancel()]
+        # Text that was held back cannot be made.
+        except Exception as error:
+            return self._fail(live, error)
 
     def drop(self, request_id: str) -> None:
         """As cancel, but another engine has the request now: nothing is said."""
@@ -330,6 +306,8 @@ class ModelHandle:
 
     def _add_token(self, sequence: Sequence, drawn: Drawn) -> Events:
         live = self._live[sequence.request_id]
+        if drawn.is_undefined:
+            return self._fail(live, UndefinedNumbers())
         if drawn.fault is not None:
             return self._reject(live, drawn.fault)
         try:
@@ -352,14 +330,16 @@ class ModelHandle:
         return [] if culprit is None else self._fail(self._live[culprit.request_id], error)
 
     def _fail(self, live: LiveRequest, error: Exception) -> Events:
-        logger.error(
-            "request failed",
-            extra={"request_id": live.request_id, "model": self.spec.name},
-            exc_info=error,
-        )
+        live.is_kept = True  # nothing that its row computed is worth keeping
         self._forget(live.request_id)
+        return self._failed(live.request_id, live.answer.usage, error)
+
+    def _failed(self, request_id: str, usage: wire.Usage, error: Exception) -> Events:
+        fields = {"request_id": request_id, "model": self.spec.name}
+        logger.error("request failed", extra=fields, exc_info=error)
         detail = f"The model could not go on with this request ({type(error).__name__})."
-        return [(live.request_id, live.failed(wire.Code.ENGINE_ERROR, detail))]
+        failed = wire.Failed(code=wire.Code.ENGINE_ERROR, detail=detail, usage=usage)
+        return [(request_id, failed)]
 
     def _end_overdue(self) -> Events:
         now = self._wall_clock()

@@ -6,13 +6,24 @@ It turns what happens to the row into wire events. It does not know other reques
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Protocol
 
 from engine import wire
 from engine.core.answer import Answer, TextStream
 from engine.core.blocks import Chain
+from engine.core.constraint import PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.sequence import Sequence
 from engine.core.step import Drawn
+
+
+class Voice(Protocol):
+    """What a model's tokenizer knows about text: model/text.py, or a fake."""
+
+    @property
+    def end_token_ids(self) -> Collection[int]: ...
+    def stream(self, work: wire.Work) -> TextStream: ...
+    def grammar(self, work: wire.Work) -> PendingGrammar | None: ...
 
 
 class LiveRequest:

@@ -145,9 +145,9 @@ class PrefixReuse:
 
     def persist(self) -> None:
         """Once a turn: what was kept in the turn before is computed by now."""
-        for query in self._persistable:
+        computed, self._persistable, self._ended = self._persistable, self._ended, []
+        for query in computed:
             self._cache.persist(query)
-        self._persistable, self._ended = self._ended, []
 
     # --- inside
 

@@ -32,6 +32,7 @@ from engine.model.text import TextFactory
 from engine.model.vectors import open_runner
 from engine.peaks import MeasuredRunner, ModelPeaks
 from engine.reuse import PrefixReuse
+from engine.safe_reuse import SafeReuse
 from engine.sizing.encoder import encoder_estimate
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import UnreadableConfig
@@ -152,13 +153,14 @@ class DeviceShelf:
 
     def _reuse(
         self, spec: wire.ModelSpec, loaded: LoadedModel, runner: Runner, empty_row: Caches
-    ) -> PrefixReuse | None:
+    ) -> SafeReuse | None:
         """None for models whose caches cannot be copied, and where prefixes are not kept."""
         needs = needs_of(empty_row)
         if needs is None or self._prefixes.memory.budget_bytes == 0:
             return None
         root = root_key(loaded.identity | _precision(spec))
-        return PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)
+        reuse = PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)
+        return SafeReuse(reuse, note_fault=partial(self._prefixes.count_fault, spec.name))
 
 
 def _is_encoder(spec: wire.ModelSpec) -> bool:

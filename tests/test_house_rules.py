@@ -25,7 +25,8 @@ TOP_LEVEL = {
 BROAD_EXCEPTS: dict[str, int] = {
     "engine/cache/io_thread.py": 1,  # end of one job: logged, the thread goes on
     "engine/core/grammar_text.py": 1,  # llguidance's converter raises plain Exception
-    "engine/handle.py": 2,  # a step, and one row of it: the request at fault ends
+    "engine/handle.py": 4,  # a step, and one request of it: the request at fault ends
+    "engine/safe_reuse.py": 1,  # a cache fault is a miss
     "engine/intake/doorman.py": 1,  # end of a request: refused
     "engine/intake/model_folder.py": 1,  # tokenizers raises plain Exception
     "engine/model/encoder_vectors.py": 1,  # tokenizers raises plain Exception

@@ -33,6 +33,7 @@ class Miss(StrEnum):
     SLOWER = "slower"  # on disk, but computing it again is quicker
     LATE = "late"  # on disk, but it had not been read in time
     UNREADABLE = "unreadable"  # on disk, but damaged, foreign or gone
+    FAULT = "fault"  # the cache itself has failed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

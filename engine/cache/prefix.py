@@ -132,6 +132,10 @@ class PrefixCache:
         self.statistics.models[query.model].count_late(gained_tokens=gained_tokens)
         return _prefix_use(plan, plan.miss, gained_tokens)
 
+    def count_fault(self, model: str) -> None:
+        """Something here has raised."""
+        self.statistics.models[model].misses[Miss.FAULT.value] += 1
+
     def release(self, request_id: str) -> None:
         """The request has ended: what it used may leave, what it still wants from disk is void."""
         self._fetches.forget(request_id)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Protocol
 
 from engine import wire
 from engine.core.constraint import PendingGrammar
+
+
+class UndefinedNumbers(ArithmeticError):
+    """The model has computed what is no number for this row."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +82,14 @@ class Step:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
     """One row's new token; `logprobs` only where asked for. `fault`: its grammar has failed, the
-    token counts for nothing.
+    token counts for nothing, nor where it `is_undefined`: the logits were no numbers.
     """
 
     row_id: int
     token_id: int
     logprobs: wire.PositionLogprobs | None = None
     fault: str | None = None
+    is_undefined: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +102,12 @@ class Outcome:
     step: Step
     seconds: float
     drawn: tuple[Drawn, ...] = ()
+
+
+class StepRunner(Protocol):
+    """What computes steps: model/runner.py, or a fake."""
+
+    @property
+    def num_bytes(self) -> int: ...
+    def run(self, step: Step) -> Outcome | None: ...
+    def reset(self) -> None: ...

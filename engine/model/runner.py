@@ -244,15 +244,17 @@ class Runner:
         assert before.drawn is not None
         token_ids: list[int] = before.drawn.token_ids.tolist()  # type: ignore[assignment]
         logprobs = self._read_logprobs(before.drawn, token_ids)
-        rows = zip(before.row_ids, before.rows, token_ids, strict=True)
+        undefined: list[bool] = before.drawn.is_undefined.tolist()  # type: ignore[assignment]
+        rows = zip(before.row_ids, before.rows, token_ids, undefined, strict=True)
         return tuple(
             Drawn(
                 row_id=row_id,
                 token_id=token_id,
                 logprobs=logprobs.get(index),
                 fault=row.advance(token_id),
+                is_undefined=is_undefined,
             )
-            for index, (row_id, row, token_id) in enumerate(rows)
+            for index, (row_id, row, token_id, is_undefined) in enumerate(rows)
         )
 
     def _read_logprobs(

@@ -24,12 +24,14 @@ _gumbel_rows = mx.vmap(lambda key, like: mx.random.gumbel(like.shape, key=key), 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnRows:
-    """Device arrays of one draw: `token_ids` [B]; the rest for the rows that asked for logprobs.
+    """Device arrays of one draw: `token_ids` and `is_undefined` [B], True where logits are no
+    numbers; the rest for the rows that asked for logprobs.
 
     `logprob_rows`: these rows' indices in the batch and how many alternatives each wants.
     """
 
     token_ids: mx.array
+    is_undefined: mx.array
     logprob_rows: tuple[tuple[int, int], ...] = ()
     drawn_logprobs: mx.array | None = None  # [R]
     top_token_ids: mx.array | None = None  # [R, n]
@@ -38,7 +40,7 @@ class DrawnRows:
     @property
     def arrays(self) -> list[mx.array]:
         extra = (self.drawn_logprobs, self.top_token_ids, self.top_logprobs)
-        return [self.token_ids, *(one for one in extra if one is not None)]
+        return [self.token_ids, self.is_undefined, *(one for one in extra if one is not None)]
 
 
 class SampledRow:
@@ -260,8 +262,10 @@ class _Plan:
         self._counts = self._counts.at[rows, tokens[self._penalised.index]].add(1.0)
 
     def _with_logprobs(self, logits: mx.array, tokens: mx.array) -> DrawnRows:
+        # What is no number anywhere is none everywhere: a softmax or a norm spreads it.
+        is_undefined = mx.isnan(mx.take_along_axis(logits, tokens[:, None], axis=-1)[:, 0])
         if not self._logged:
-            return DrawnRows(token_ids=tokens)
+            return DrawnRows(token_ids=tokens, is_undefined=is_undefined)
         part = logits[self._logged.index].astype(mx.float32)
         logprobs = part - mx.logsumexp(part, axis=-1, keepdims=True)
         drawn = tokens[self._logged.index][:, None]
@@ -269,6 +273,7 @@ class _Plan:
         top = mx.argsort(-logprobs, axis=-1)[:, : max(wanted)]
         return DrawnRows(
             token_ids=tokens,
+            is_undefined=is_undefined,
             logprob_rows=tuple(zip(self._logged.positions, wanted, strict=True)),
             drawn_logprobs=mx.take_along_axis(logprobs, drawn, axis=-1)[:, 0],
             top_token_ids=top,

@@ -18,6 +18,7 @@ MISS_LABELS = {
     "slower": "Computing was quicker",
     "late": "Read too late",
     "unreadable": "Could not be read",
+    "fault": "The cache failed",
 }
 
 

@@ -12,10 +12,13 @@ from mlx_lm.generate import generate_step
 
 from engine import wire
 from engine.core.pacing import TimeLedger
-from engine.handle import ModelHandle, StepRunner
+from engine.core.step import StepRunner
+from engine.handle import ModelHandle
+from engine.live_request import Voice
 from engine.metrics import Vitals
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
+from engine.safe_reuse import Reuse
 from engine.shelf import ModelVoice
 from tests.fakes import FakeMemory, make_delivery, make_work
 from tests.tiny_models import tiny_model_path
@@ -34,14 +37,17 @@ def make_handle(
     max_rows: int = 8,
     wrap: Callable[[StepRunner], StepRunner] = lambda runner: runner,
     runs_ahead: bool | None = None,
+    voice: Voice | None = None,
+    reuse: Reuse | None = None,
     **changes: Any,
 ) -> ModelHandle:
     model = loaded(name)
-    voice = ModelVoice(model.tokenizer)
+    real = ModelVoice(model.tokenizer)
     return ModelHandle(
         wire.ModelSpec(name=name, path="", max_rows=max_rows, **changes),
-        runner=wrap(Runner(model.model, decode_token=voice.decode_token, runs_ahead=runs_ahead)),
-        voice=voice,
+        runner=wrap(Runner(model.model, decode_token=real.decode_token, runs_ahead=runs_ahead)),
+        voice=voice or real,
+        reuse=reuse,
         ledger=TimeLedger(),
         vitals=Vitals(engine_name="e", memory=FakeMemory()),
         is_batchable=model.is_batchable,

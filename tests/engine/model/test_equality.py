@@ -8,8 +8,6 @@ import pytest
 from mlx_lm.generate import BatchGenerator
 
 from engine import wire
-from engine.core.step import Outcome, Step
-from engine.handle import StepRunner
 from tests.engine.model.rig import Run, loaded, make_handle, random_works, reference_tokens
 from tests.fakes import make_work
 
@@ -93,41 +91,6 @@ def test_a_cancelled_row_leaves_the_others_alone() -> None:
         expected = reference_tokens(ATTENTION, work)
         got = run.tokens(work.request_id)
         assert got == expected if work.request_id != "r1" else got == expected[: len(got)]
-
-
-class BreakingRunner:
-    """A real runner whose steps fail while they compute the row that begins with `token_id`."""
-
-    def __init__(self, runner: StepRunner, token_id: int):
-        self._runner = runner
-        self._token_id = token_id
-        self._broken: set[int] = set()
-
-    @property
-    def num_bytes(self) -> int:
-        return self._runner.num_bytes
-
-    def reset(self) -> None:
-        self._runner.reset()
-
-    def run(self, step: Step) -> Outcome | None:
-        for one in step.slices:
-            for row_id, token_ids in zip(one.row_ids, one.token_ids, strict=True):
-                if one.start_tokens == 0 and token_ids[0] == self._token_id:
-                    self._broken.add(row_id)
-        if self._broken & set(step.decodes):
-            raise RuntimeError("out of luck")
-        return self._runner.run(step)
-
-
-def test_a_failing_step_costs_only_the_row_that_fails() -> None:
-    works = random_works(9, 4)
-    broken = make_work("broken", prompt=[4001, *range(10, 20)], max_tokens=5)
-    run = Run(make_handle(ATTENTION, wrap=lambda runner: BreakingRunner(runner, 4001)))
-    run_with_random_joins(run, [*works[:2], broken, *works[2:]], seed=2)
-    assert isinstance(run.ends["broken"], wire.Failed)
-    for work in works:
-        assert run.tokens(work.request_id) == reference_tokens(ATTENTION, work)
 
 
 def test_a_family_without_a_batch_form_is_found_out() -> None:
