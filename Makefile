@@ -16,7 +16,7 @@ WRITE ?=
 JOBS ?= 2
 PYTEST := $(PYTHON) -m pytest
 # Each of these processes has a Redis, a database and a data folder of its own
-AT_ONCE = -n $(JOBS) --dist loadfile
+AT_ONCE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # For models in the tests' own processes; one thread, as the processes share the machine
 OPENBLAS = env LD_PRELOAD="$$($(PYTHON) hosting/supervisor/openblas.py)" OPENBLAS_NUM_THREADS=1
 KEY := $(shell cat requirements.txt .ci/install | cksum | cut -d' ' -f1)
