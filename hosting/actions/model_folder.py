@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
+_MOST_TOKENS = 2**31  # more is no length but a mistake
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
 
 
@@ -53,7 +54,9 @@ def describe_folder(path: Path) -> FolderDescription:
 def _kind(path: Path, config: dict[str, Any]) -> str:
     """The config names what stands on the body: a head that scores, or none. Embedding models that
     were made of others come with sentence-transformers' files, or say it in their name."""
-    name, made = path.name.lower(), str((config.get("architectures") or [""])[0])
+    architectures = config.get("architectures")
+    made = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
+    name = path.name.lower()
     if "rerank" in name or made.endswith("ForSequenceClassification"):
         return "rerank"
     is_embedding = (path / "modules.json").is_file() or (path / "1_Pooling").is_dir()
@@ -64,14 +67,16 @@ def _kind(path: Path, config: dict[str, Any]) -> str:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
 def _chat_template(path: Path) -> str:
     texts = (path / name for name in _TEMPLATE_FILES)
-    return "\n".join(text.read_text(encoding="utf-8") for text in texts if text.is_file())
+    return "\n".join(
+        text.read_text(encoding="utf-8", errors="replace") for text in texts if text.is_file()
+    )
 
 
 def _context_limit(config: dict[str, Any]) -> int | None:
@@ -79,7 +84,7 @@ def _context_limit(config: dict[str, Any]) -> int | None:
     inner = config.get("text_config")
     for part in (config, inner if isinstance(inner, dict) else {}):
         limit = part.get("max_position_embeddings")
-        if isinstance(limit, int) and limit > 0:
+        if isinstance(limit, int) and 0 < limit < _MOST_TOKENS:
             return limit
     return None
 
@@ -88,4 +93,10 @@ def _sampling(config: dict[str, Any]) -> dict[str, float]:
     if config.get("do_sample") is False:
         return {"temperature": 0.0}
     names = ("temperature", "top_p", "top_k", "min_p")
-    return {name: config[name] for name in names if isinstance(config.get(name), (int, float))}
+    told = {name: config.get(name) for name in names}
+    return {name: value for name, value in told.items() if _is_number(value)}
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) < _MOST_TOKENS  # which NaN is not

@@ -51,6 +51,27 @@ def test_a_folder_is_registered_with_what_it_says(rig: Rig, folder: Path) -> Non
     assert published(rig) == ["tiny-model"]
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", b'{"architectures": {"0": 1}, "max_position_embeddings": 1e30}'),
+        ("config.json", b'{"architectures": 5, "max_position_embeddings": 99999999999999999999}'),
+        ("chat_template.jinja", b"\xff\xfe"),
+        ("generation_config.json", b'{"temperature": NaN, "top_k": 1e999, "top_p": true}'),
+        ("generation_config.json", b"[" * 100_000),
+    ],
+)
+def test_a_strange_file_is_no_reason_to_fail(folder: Path, file: str, content: bytes) -> None:
+    (folder / file).write_bytes(content)
+    assert "tiny-model: registered" in run(str(folder))
+
+
+def test_a_config_that_is_too_deep_is_refused(folder: Path) -> None:
+    (folder / "config.json").write_bytes(b"[" * 100_000)
+    with pytest.raises(CommandError, match=r"no readable config\.json"):
+        run(str(folder))
+
+
 def test_a_name_can_be_chosen_and_used_again(folder: Path) -> None:
     run(str(folder), "--name", "one")
     run(str(folder), "--name", "one", "--default")
