@@ -47,6 +47,8 @@ class SaveOutcome:
 
 @dataclasses.dataclass(slots=True)
 class DiskCounters:
+    """`hindrance`: why the last record was not written; empty when it was."""
+
     num_evicted: int = 0
     num_corrupt: int = 0
     num_read_errors: int = 0
@@ -55,6 +57,7 @@ class DiskCounters:
     written_bytes: int = 0
     read_bytes: int = 0
     last_error: str = ""
+    hindrance: str = ""
 
     def note(self, error: Exception) -> None:
         strerror = error.strerror if isinstance(error, OSError) else str(error)
@@ -100,7 +103,8 @@ class DiskTier:
         evicted: tuple[RecordKey, ...] = ()
         try:
             evicted = tuple(self._make_room(file_bytes))
-            if self._has_room(file_bytes):
+            self.counters.hindrance = self._hindrance(file_bytes)
+            if not self.counters.hindrance:
                 self._write(dataclasses.replace(row, file_bytes=file_bytes), pieces)
                 self._count_written(file_bytes)
                 return SaveOutcome(True, file_bytes, evicted)
@@ -178,12 +182,15 @@ class DiskTier:
         self._free = None
         return [row.record for row in leaving]
 
-    def _has_room(self, file_bytes: int) -> bool:
-        return (
-            self.used_bytes + file_bytes <= self.limits.budget_bytes
-            and self._free_bytes() >= self.limits.free_floor_bytes + file_bytes
-            and self.written_today_bytes + file_bytes <= self.limits.daily_write_bytes
-        )
+    def _hindrance(self, file_bytes: int) -> str:
+        """Why so much may not be written now, for administrators; empty if it may."""
+        if self._free_bytes() < self.limits.free_floor_bytes + file_bytes:
+            return f"less than {self.limits.free_floor_bytes / 2**30:.3g} GiB are free on its disk"
+        if self.written_today_bytes + file_bytes > self.limits.daily_write_bytes:
+            return "today's write budget is used up"
+        if self.used_bytes + file_bytes > self.limits.budget_bytes:
+            return "its budget is full"
+        return ""
 
     def _free_bytes(self) -> int:
         """Free disk, read every few seconds and after anything that changed it."""
@@ -255,3 +262,4 @@ class DiskTier:
         self._free = None
         self.counters.num_write_errors += 1
         self.counters.note(error)
+        self.counters.hindrance = self.counters.last_error

@@ -69,6 +69,7 @@ def _disk_status(io: CacheIO, cache: PrefixCache) -> wire.DiskTierStatus:
         num_read_errors=counters.num_read_errors,
         num_write_errors=counters.num_write_errors,
         last_error=counters.last_error,
+        hindrance=counters.hindrance,
     )
 
 

@@ -72,7 +72,8 @@ class DiskTierStatus:
 
     `num_saved` were handed to the writer; each is persisted, dropped, or one of `num_queued`.
     `num_late_restores` met their deadline with less than was wanted. `written_today_bytes` counts
-    the UTC day, restarts included.
+    the UTC day, restarts included. `hindrance`: why the last record was not written; empty when it
+    was.
     """
 
     budget_bytes: int
@@ -96,6 +97,7 @@ class DiskTierStatus:
     num_read_errors: int = 0
     num_write_errors: int = 0
     last_error: str = ""
+    hindrance: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

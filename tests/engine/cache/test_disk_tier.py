@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import stat
 from collections.abc import Callable, Iterable
@@ -151,6 +152,35 @@ def test_the_day_has_a_write_budget(tmp_path: Path) -> None:
     assert outcomes == [True, True, False, False, False]
 
 
+@pytest.mark.parametrize(
+    ("changes", "hindrance"),
+    [
+        ({"free_floor_bytes": 3 << 30}, "less than 3 GiB are free on its disk"),
+        ({"daily_write_bytes": 100}, "today's write budget is used up"),
+        ({"budget_bytes": 100}, "its budget is full"),
+    ],
+)
+def test_why_nothing_is_written_is_told(
+    tmp_path: Path, changes: dict[str, int], hindrance: str
+) -> None:
+    files = RoomyFiles()
+    disk = make_disk(tmp_path, limits=dataclasses.replace(UNLIMITED, **changes), files=files)
+    rows = make_rows(2)
+    assert not disk.save(rows[0], arrays_of(rows[0])).is_persisted
+    assert disk.counters.hindrance == hindrance
+    assert disk.counters.num_write_errors == 0
+    disk.limits = UNLIMITED
+    assert disk.save(rows[1], arrays_of(rows[1])).is_persisted
+    assert disk.counters.hindrance == ""
+
+
+class RoomyFiles(RealFiles):
+    """On a disk with 2 GiB to spare."""
+
+    def free_bytes(self, directory: Path) -> int:
+        return 2 << 30
+
+
 class FailingFiles(RealFiles):
     """Fails writes with `code` while it is set; writes half of the data first."""
 
@@ -175,8 +205,10 @@ def test_a_failing_disk_is_survived_counted_and_left_clean(tmp_path: Path, code:
     assert disk.counters.num_write_errors == 1
     assert disk.counters.last_error == "injected"
     assert not list(tmp_path.glob("*.tmp"))
+    assert disk.counters.hindrance == "injected"
     files.code = None
     assert disk.save(rows[2], arrays_of(rows[2])).is_persisted
+    assert disk.counters.hindrance == ""
     assert {found.record for found in disk.index.oldest(1000)} == {rows[0].record, rows[2].record}
 
 

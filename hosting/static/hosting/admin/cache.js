@@ -74,7 +74,8 @@ function diskBody(tier) {
       fact("Slowest restore", seconds(tier.slowest_restore_seconds)),
       fact("Damaged or failed", number(failures))),
   ];
-  if (tier.last_error) body.push(element("p", "live-notice cache-error", `Last error: ${tier.last_error}`));
+  if (tier.hindrance) body.push(element("p", "live-notice cache-error", `Nothing is written at the moment: ${tier.hindrance}.`));
+  else if (tier.last_error) body.push(element("p", "live-notice cache-error", `Last error: ${tier.last_error}`));
   return body;
 }
 
