@@ -11,6 +11,8 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+TEMPLATE = "admin/confirm_action.html"
+
 
 def ask_first(
     model_admin: ModelAdmin[Any],
@@ -29,15 +31,17 @@ def ask_first(
     if request.method == "POST" and "confirmed" in request.POST:
         return None
     opts = model_admin.model._meta
+    list_url = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
+    chosen = [(ACTION_CHECKBOX_NAME, str(one.pk)) for one in queryset]
     context = {
         **model_admin.admin_site.each_context(request),
         "opts": opts,
         "title": question,
-        "action": action,
         "consequence": consequence,
         "button": button,
         "objects": list(queryset),
-        "checkbox_name": ACTION_CHECKBOX_NAME,
-        "list_url": reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist"),
+        "fields": [("action", action), *chosen],
+        "post_url": list_url,
+        "back_url": list_url,
     }
-    return TemplateResponse(request, "admin/confirm_action.html", context)
+    return TemplateResponse(request, TEMPLATE, context)

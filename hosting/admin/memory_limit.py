@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from django import forms
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.auth.decorators import permission_required
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from accounts.admin.confirmation import TEMPLATE
 from accounts.audit import record_of
 from hosting.actions.hosted_models import publish_models
 from hosting.actions.memory_limits import set_memory_limit
@@ -41,6 +44,8 @@ def change_limit(request: HttpRequest) -> HttpResponse:
         messages.error(request, f"The memory limit was not changed: {reason}")
         return redirect("admin:memory")
     engine, limit_bytes = form.cleaned_data["engine"], form.limit_bytes
+    if "confirmed" not in request.POST:
+        return _ask_first(request, engine, limit_bytes)
     with transaction.atomic():
         before = set_memory_limit(engine, limit_bytes)
         record_of(
@@ -53,3 +58,18 @@ def change_limit(request: HttpRequest) -> HttpResponse:
         transaction.on_commit(publish_models)
     messages.success(request, f"The memory limit of {engine} is changed.")
     return redirect("admin:memory")
+
+
+def _ask_first(request: HttpRequest, engine: str, limit_bytes: int | None) -> HttpResponse:
+    size = "what it started with" if limit_bytes is None else f"{limit_bytes / _GIB:g} GB"
+    context = {
+        **admin.site.each_context(request),
+        "title": f"Change the memory limit of {engine} to {size}?",
+        "consequence": "It counts at once. Rows that no longer fit give way and go on later; "
+        "what can never fit is refused.",
+        "button": "Change the limit",
+        "fields": [("engine", engine), ("limit_gb", request.POST.get("limit_gb", ""))],
+        "post_url": reverse("admin:memory-limit"),
+        "back_url": reverse("admin:memory"),
+    }
+    return TemplateResponse(request, TEMPLATE, context)

@@ -288,10 +288,14 @@ def test_the_memory_limit_is_set_recorded_and_taken_back(
 ) -> None:
     beat(redis_url, 20)
     url = "/admin/memory/limit/"
-    assert admin_page.post(url, {"engine": "engine-1", "limit_gb": "12.5"}).status_code == 302
+    form = {"engine": "engine-1", "limit_gb": "12.5"}
+    question = admin_page.post(url, form).content.decode()
+    assert "Change the memory limit of engine-1 to 12.5 GB?" in question
+    assert not MemoryLimit.objects.exists()
+    assert admin_page.post(url, form | {"confirmed": "yes"}).status_code == 302
     assert published(redis_url).memory_limits == {"engine-1": int(12.5 * GIB)}
     assert MemoryLimit.objects.get().limit_bytes == int(12.5 * GIB)
-    admin_page.post(url, {"engine": "engine-1", "limit_gb": ""})
+    admin_page.post(url, {"engine": "engine-1", "limit_gb": "", "confirmed": "yes"})
     assert published(redis_url).memory_limits == {}
     told = [(json.loads(one.before), json.loads(one.after)) for one in AuditRecord.objects.all()]
     assert [after["limit_bytes"] for _, after in reversed(told)] == [int(12.5 * GIB), None]
