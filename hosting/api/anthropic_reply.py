@@ -18,6 +18,7 @@ from hosting.api import sse
 from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.dialect import History
 from hosting.api.errors import ApiError
+from hosting.api.timings import timings_of
 
 Event = dict[str, Any]
 _PING = sse.named({"type": "ping"})
@@ -59,11 +60,13 @@ class MessageReply:
         return _PING
 
     def closing(self) -> str:
-        end = {
+        end: Event = {
             "type": "message_delta",
             "delta": self._ending(),
             "usage": self._usage(),
         }
+        if self._finished is not None:
+            end["timings"] = timings_of([self._finished])
         return _lines([*self._close_block(), end, {"type": "message_stop"}])
 
     def error(self, error: ApiError) -> str:

@@ -108,7 +108,9 @@ def _tool(tool: dict[str, Any], where: str) -> dict[str, Any]:
         raise invalid(f"{where}.name", "A tool needs a name.")
     if not isinstance(schema, dict):
         raise invalid(f"{where}.input_schema", "This must be a JSON schema.")
-    function = {"name": name, "parameters": schema}
+    function: dict[str, Any] = {"name": name, "parameters": schema}
+    if tool.get("strict") is True:
+        function["strict"] = True
     if isinstance(tool.get("description"), str):
         function["description"] = tool["description"]
     return {"type": "function", "function": function}

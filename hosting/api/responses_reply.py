@@ -19,6 +19,7 @@ from hosting.api.dialect import History
 from hosting.api.errors import ApiError
 from hosting.api.openai_chat import position_logprobs
 from hosting.api.responses_items import Call, CustomCall, FunctionCall, Item, Message, Reasoning
+from hosting.api.timings import timings_of
 
 SILENT_SECONDS = 5.0
 
@@ -159,7 +160,7 @@ class ResponsesReply:
             self._end["incomplete_details"] = {"reason": "max_output_tokens"}
         else:
             self._end["completed_at"] = int(time.time())
-        return [*events, self._state(self._status)]
+        return [*events, self._state(self._status) | {"timings": timings_of([finished])}]
 
     def _logprobs(self, delta: wire.Delta) -> list[dict[str, Any]]:
         if not self._shape.wants_logprobs or delta.channel != wire.Channel.CONTENT:

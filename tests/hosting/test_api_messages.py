@@ -94,6 +94,7 @@ async def test_the_events_of_a_stream_come_in_their_order(
     assert events[2]["delta"] == {"type": "text_delta", "text": "Hello"}
     assert end["delta"] == {"stop_reason": "end_turn", "stop_sequence": None}
     assert end["usage"] == SPENT
+    assert end["timings"]["ttft_seconds"] == 0.5
 
 
 async def test_thinking_text_and_calls_are_blocks_in_their_order(
@@ -199,8 +200,10 @@ async def test_parameters_reach_the_wire(api: AsyncClient, engine: ScriptedEngin
         thinking={"type": "enabled", "budget_tokens": 1024},
         metadata={"user_id": "x"},
         service_tier="auto",
+        tools=[{"name": "f", "input_schema": {"type": "object"}, "strict": True}],
     )
     sent = engine.generates[0]
+    assert sent.tools[0]["function"]["strict"] is True
     assert (sent.sampling.temperature, sent.sampling.top_p, sent.sampling.top_k) == (0.5, 0.9, 40)
     assert sent.max_tokens == 50
     assert sent.template_options == {"enable_thinking": True}

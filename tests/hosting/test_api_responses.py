@@ -109,6 +109,7 @@ async def test_a_stream_tells_each_part_of_a_message(
     item = events[-2]["item"]
     assert item["content"][0]["text"] == "Hello world"
     assert events[-1]["response"]["output"] == [item]
+    assert events[-1]["timings"]["queued_seconds"] == 0.25
 
 
 @pytest.mark.parametrize("script", [HELLO, CALLS, THOUGHT, MEASURED, QUEUED])
