@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from django.db import transaction
 
+from engine import wire
 from hosting.actions.generations import (
     Order,
     cancel_generation,
     close_generation,
     start_generation,
+    submit,
 )
 from hosting.actions.outcome import failure
 from hosting.engine_client import EngineUnavailable, get_client
@@ -28,6 +30,15 @@ def start_served(orders: Sequence[Order]) -> list[Generation]:
 def cancel_generations(generations: Sequence[Generation]) -> None:
     for generation in generations:
         cancel_generation(generation)
+
+
+def submit_again(generations: Sequence[Generation]) -> bool:
+    """Those that are open; who asked is still there. False when none is."""
+    ids = [generation.pk for generation in generations]
+    commands = Generation.objects.open().filter(pk__in=ids).values_list("request", flat=True)
+    for command in (found := list(commands)):
+        submit(wire.decode(command))
+    return bool(found)
 
 
 def abandon_generations(generations: Sequence[Generation]) -> None:

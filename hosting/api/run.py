@@ -19,7 +19,12 @@ from engine import wire
 from hosting.actions.database_threads import in_database_thread
 from hosting.actions.meters import Meter
 from hosting.actions.repeats import RENEW_SECONDS, Served, hold, start_or_repeat
-from hosting.actions.served import abandon_generations, cancel_generations, start_served
+from hosting.actions.served import (
+    abandon_generations,
+    cancel_generations,
+    start_served,
+    submit_again,
+)
 from hosting.api import errors
 from hosting.api.dialect import Call, History
 from hosting.api.following import Following, Numbered
@@ -124,18 +129,34 @@ class Run:
     async def _admission(self) -> None:
         """Wait for the first event of every choice. Raises ApiError when one is no Accepted."""
         until = time.monotonic() + ADMISSION_SECONDS
+        while not await self._is_accepted(until):
+            if time.monotonic() >= until or not await self._ask_again():
+                await in_database_thread(abandon_generations)(self._generations)
+                raise errors.engine_unavailable()
+
+    async def _is_accepted(self, until: float) -> bool:
+        """False when the time is over, or Redis has forgotten what was asked."""
+        self._backlog.clear()
         unanswered = set(range(len(self._generations)))
         while unanswered:
             try:
                 numbered = await self._following.next(within_seconds=until - time.monotonic())
             except (EngineUnavailable, StreamLost):
-                numbered = None
+                return False
             if numbered is None:
-                await in_database_thread(abandon_generations)(self._generations)
-                raise errors.engine_unavailable()
+                return False
             _check_goes_on(numbered[1])
             unanswered.discard(numbered[0])
             self._backlog.append(numbered)
+        return True
+
+    async def _ask_again(self) -> bool:
+        """Redis is new, or was away when it was asked. False when nothing is open any more."""
+        await self._following.close()
+        await asyncio.sleep(_ENGINE_POLL_SECONDS)
+        is_open = await in_database_thread(submit_again)(self._generations)
+        self._following = Following([str(one.pk) for one in self._generations])
+        return is_open
 
     async def _leave(self) -> None:
         """Stop reading, and cancel what has not ended."""

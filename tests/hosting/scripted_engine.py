@@ -38,6 +38,7 @@ class ScriptedEngine:
         self.script: tuple[wire.Event, ...] = HELLO
         self.refusal: wire.Refused | None = None
         self.is_silent = False  # takes requests and says nothing
+        self.num_forgotten = 0  # so many requests are lost, as by a Redis that starts empty
         self.generates: list[wire.Generate] = []
         self.counted: list[wire.Generate] = []
         self.cancelled: list[str] = []
@@ -74,6 +75,11 @@ class ScriptedEngine:
         generate = command.generate if is_count else command
         (self.counted if is_count else self.generates).append(generate)
         if self.is_silent:
+            return
+        if self.num_forgotten:
+            self.num_forgotten -= 1
+            wholly = (wire.Keys.request(generate.request_id), wire.Keys.events(generate.request_id))
+            self._redis.delete(*wholly)
             return
         refusal = self.refusal
         if not isinstance(generate, wire.Generate):
