@@ -1,6 +1,6 @@
 """Ends what is under way of a key or a person whose access was taken away.
 
-Pages and new requests look at the rows, and are refused from the commit on; sockets look every 5 s.
+Pages and new requests look at the rows, and are refused from the commit on; sockets look every 4 s.
 Settings say who ends open answers, for accounts knows no generations.
 """
 

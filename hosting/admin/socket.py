@@ -23,7 +23,7 @@ from hosting.admin.live_data import live_data
 SIGNED_OUT = 4401  # close codes: the page asks for a new sign-in,
 NOT_ALLOWED = 4403  # or says that it may not be seen any more
 PUSH_SECONDS = 1.0
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 4.0  # so that a look is over within 5
 
 logger = logging.getLogger(__name__)
 
