@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.validators import MinValueValidator
 from django.db import models
 
@@ -14,22 +16,24 @@ class PolicyManager(models.Manager["Policy"]):
         return self.filter(pk=1).first() or Policy(pk=1)
 
 
+def _days(label: str, help_text: str, *, least: int = 1) -> models.PositiveIntegerField[Any, Any]:
+    return models.PositiveIntegerField(
+        label,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(least)],
+        help_text=f"{help_text} Empty: never.",
+    )
+
+
 class Policy(models.Model):
     """One row. A person may have things deleted sooner, never later."""
 
-    conversation_days = models.PositiveIntegerField(
-        "delete conversations after",
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(1)],
-        help_text="Days without a new message. Empty: never.",
-    )
-    usage_days = models.PositiveIntegerField(
+    conversation_days = _days("delete conversations after", "Days without a new message.")
+    usage_days = _days(
         "delete lines of the ledger after",
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(LEAST_USAGE_DAYS)],
-        help_text="Days. The sums by hour, day and week stay. Empty: never.",
+        "Days. The sums by hour, day and week stay.",
+        least=LEAST_USAGE_DAYS,
     )
     may_read_conversations = models.BooleanField(
         "administrators may read conversations",

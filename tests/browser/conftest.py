@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser.chat import Chat
@@ -17,9 +18,12 @@ from tests.stack import Stack, stack
 
 __all__ = ["stack"]
 
+NewPage = Callable[..., Page]
+OpenPage = Callable[..., Page]
 OpenChat = Callable[..., Chat]
 Hold = Callable[[], contextlib.AbstractContextManager[None]]
 
+STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 # No answer is longer than the tests need
 SETTINGS = '{"numbers": {"max_tokens": 250}, "thinking": false}'
 
@@ -65,26 +69,46 @@ def troubles() -> list[str]:
 
 
 @pytest.fixture
-def open_chat(
+def new_page(
     browser: Browser, stack: Stack, signed_in: Any, troubles: list[str]
-) -> Iterator[OpenChat]:
-    """Opens a tab, in a browser of its own, with the options of a Playwright context."""
+) -> Iterator[NewPage]:
+    """Makes a tab, in a browser of its own, with the options of a Playwright context."""
     contexts = []
 
-    def open_one(path: str = "/", **options: Any) -> Chat:
+    def make(*, is_known: bool = True, **options: Any) -> Page:
+        state = signed_in if is_known else None
         options = {"viewport": {"width": 1280, "height": 800}, **options}
-        context = browser.new_context(base_url=stack.base_url, storage_state=signed_in, **options)
+        context = browser.new_context(base_url=stack.base_url, storage_state=state, **options)
         contexts.append(context)
         page = context.new_page()
         watch(page, stack.base_url, troubles)
-        chat = Chat(page)
-        chat.open(path)
-        return chat
+        return page
 
-    yield open_one
+    yield make
     for context in contexts:
         context.close()
     assert not troubles
+
+
+@pytest.fixture
+def open_page(new_page: NewPage) -> OpenPage:
+    def open_one(path: str, width: int = 1280, theme: str = "light", **options: Any) -> Page:
+        viewport = {"width": width, "height": 900}
+        page = new_page(viewport=viewport, color_scheme=theme, **options)
+        page.goto(path)
+        return page
+
+    return open_one
+
+
+@pytest.fixture
+def open_chat(new_page: NewPage) -> OpenChat:
+    def open_one(path: str = "/", **options: Any) -> Chat:
+        chat = Chat(new_page(**options))
+        chat.open(path)
+        return chat
+
+    return open_one
 
 
 @pytest.fixture
@@ -105,6 +129,16 @@ def hold_engine(stack: Stack) -> Hold:
             os.kill(pid, signal.SIGCONT)
 
     return hold
+
+
+def accessibility_faults(
+    page: Page, impacts: tuple[str, ...] = ("minor", "moderate", "serious", "critical")
+) -> list[tuple[str, str]]:
+    """Each as axe names it, with the first element that has it."""
+    found = Axe().run(page, options={"runOnly": STANDARDS}).response
+    assert found["passes"]
+    faults = [one for one in found["violations"] if one["impact"] in impacts]
+    return [(one["id"], one["nodes"][0]["html"]) for one in faults]
 
 
 def watch(page: Page, base_url: str, troubles: list[str]) -> None:

@@ -5,55 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.chat import Chat
-from tests.browser.conftest import watch
+from tests.browser.conftest import OpenPage, accessibility_faults
 from tests.stack import Stack
 
-OpenPage = Callable[..., Page]
 PATHS = ("/accounts/people/", "/accounts/keys/", "/limits/", "/usage/", "/usage/team/")
 MORE_PATHS = ("/accounts/data/", "/admin/accounts/user/1/change/", "/admin/accounts/policy/")
 LOOKS = [(width, theme) for width in (390, 1280) for theme in ("light", "dark")]
-STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 PATIENCE_SECONDS = 60
-
-
-@pytest.fixture
-def open_page(
-    browser: Browser, stack: Stack, signed_in: Any, troubles: list[str]
-) -> Iterator[OpenPage]:
-    contexts = []
-
-    def open_one(path: str, *, is_known: bool = True, **options: Any) -> Page:
-        state = signed_in if is_known else None
-        context = browser.new_context(base_url=stack.base_url, storage_state=state, **options)
-        contexts.append(context)
-        page = context.new_page()
-        watch(page, stack.base_url, troubles)
-        page.goto(path)
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert not troubles
 
 
 @pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_every_page_is_accessible_and_fits(open_page: OpenPage, width: int, theme: str) -> None:
-    page = open_page("/", viewport={"width": width, "height": 850}, color_scheme=theme)
+    page = open_page("/", width, theme)
     for path in (*PATHS, *MORE_PATHS):
         page.goto(path)
-        found = Axe().run(page, options={"runOnly": STANDARDS}).response
-        assert found["passes"]
-        faults = [(path, one["id"], one["nodes"][0]["html"]) for one in found["violations"]]
-        assert faults == []
+        assert accessibility_faults(page) == [], path
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
 
 
@@ -95,6 +66,33 @@ def test_the_limits_page_is_found_from_the_chat_and_tells_what_is_left(chat: Cha
     at_once = chat.page.locator(".limit", has_text="Requests at once")
     expect(at_once).to_contain_text("of 64 left")
     expect(at_once).to_contain_text("as soon as one ends")
+
+
+def test_who_met_a_limit_is_told_what_is_left_and_where_all_is_seen(
+    open_page: OpenPage, stack: Stack, troubles: list[str]
+) -> None:
+    email = f"spent-{time.time_ns()}@example.org"
+    stack.manage("shell", "-c", _ADD_SPENT.format(email=email))
+    page = open_page("/", width=390, is_known=False)
+    page.get_by_label("E-mail").fill(email)
+    page.get_by_label("Password").fill("warm-stones-in-the-hearth")
+    page.keyboard.press("Enter")
+    page.get_by_label("Message", exact=True).fill("Hello")
+    page.get_by_role("button", name="Send").click()
+    notice = page.locator("#composer-notice")
+    expect(notice).to_contain_text("You may use 1 tokens a day; 1 are left. The next period begins")
+    expect(page.get_by_label("Message", exact=True)).to_have_value("Hello")
+    assert accessibility_faults(page) == []
+    troubles.clear()  # the console tells of the status 429
+    notice.get_by_role("link", name="See your limits").click()
+    expect(page.locator(".limit", has_text="Tokens a day")).to_contain_text("1 of 1 left")
+
+
+_ADD_SPENT = """
+from accounts.models import Quota, User
+person = User.objects.create_user({email!r}, "warm-stones-in-the-hearth")
+Quota.objects.create(user=person, tokens_per_day=1)
+"""
 
 
 def test_no_page_of_another_port_opens_a_socket(open_page: OpenPage, troubles: list[str]) -> None:

@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.conftest import watch
-from tests.stack import Stack
+from tests.browser.conftest import OpenPage, accessibility_faults
 
-OpenPage = Callable[..., Page]
 PAGES = ("live", "memory", "cache")
 LOOKS = [(1280, "light"), (390, "dark")]
-STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 RECORDED_MS = 20_000  # two slots of the history, and a busy machine
-
-
-@pytest.fixture
-def open_page(
-    browser: Browser, stack: Stack, signed_in: Any, troubles: list[str]
-) -> Iterator[OpenPage]:
-    contexts = []
-
-    def open_one(path: str, width: int = 1280, theme: str = "light") -> Page:
-        context = browser.new_context(
-            base_url=stack.base_url,
-            storage_state=signed_in,
-            viewport={"width": width, "height": 900},
-            color_scheme=theme,  # type: ignore[arg-type]
-        )
-        contexts.append(context)
-        page = context.new_page()
-        watch(page, stack.base_url, troubles)
-        page.goto(path)
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert not troubles
 
 
 @pytest.mark.parametrize(("width", "theme"), LOOKS)
@@ -50,9 +20,7 @@ def test_every_page_is_accessible_and_fits(open_page: OpenPage, width: int, them
         page = open_page(f"/admin/{name}/", width, theme)
         expect(page.locator("#feed-state")).to_have_text("Live")
         page.locator(".plot-details summary:visible").first.click(timeout=RECORDED_MS)
-        found = Axe().run(page, options={"runOnly": STANDARDS}).response
-        assert found["passes"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
+        assert accessibility_faults(page) == []
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0
 
 

@@ -3,50 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import watch
-from tests.stack import Stack
+from tests.browser.conftest import OpenPage, accessibility_faults
 
-STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 LOADED_MS = 60_000
-OpenForm = Callable[..., Page]
 
 
 @pytest.fixture
-def open_form(
-    browser: Browser, stack: Stack, signed_in: Any, troubles: list[str]
-) -> Iterator[OpenForm]:
+def open_form(open_page: OpenPage) -> OpenPage:
     """The settings of the demo model."""
-    contexts = []
 
     def open_one(width: int = 1280, theme: str = "light") -> Page:
-        context = browser.new_context(
-            base_url=stack.base_url,
-            storage_state=signed_in,
-            viewport={"width": width, "height": 900},
-            color_scheme=theme,  # type: ignore[arg-type]
-        )
-        contexts.append(context)
-        page = context.new_page()
-        watch(page, stack.base_url, troubles)
-        page.goto("/admin/hosting/hostedmodel/")
+        page = open_page("/admin/hosting/hostedmodel/", width, theme)
         page.get_by_role("link", name="hearth-demo").first.click()
         return page
 
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert not troubles
+    return open_one
 
 
 def test_the_estimate_follows_what_is_typed_and_a_fault_stands_at_its_field(
-    open_form: OpenForm,
+    open_form: OpenPage,
 ) -> None:
     page = open_form()
     sentence = page.locator(".memory-panel-sentence")
@@ -68,7 +48,7 @@ def test_the_estimate_follows_what_is_typed_and_a_fault_stands_at_its_field(
 
 
 def test_settings_count_at_once_and_a_precision_asks_for_a_reload(
-    open_form: OpenForm, chat: Any
+    open_form: OpenPage, chat: Any
 ) -> None:
     chat.ask("Hello")  # so that the model is loaded
     page = open_form()
@@ -89,11 +69,9 @@ def test_settings_count_at_once_and_a_precision_asks_for_a_reload(
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
-def test_the_form_is_accessible_and_fits(open_form: OpenForm, width: int, theme: str) -> None:
+def test_the_form_is_accessible_and_fits(open_form: OpenPage, width: int, theme: str) -> None:
     page = open_form(width, theme)
     page.locator("[name=max_rows]").fill("900000")
     expect(page.locator("#live-error-max_rows")).to_be_visible()
-    found = Axe().run(page, options={"runOnly": STANDARDS}).response
-    serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
-    assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []
+    assert accessibility_faults(page, impacts=("serious", "critical")) == []
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") == 0

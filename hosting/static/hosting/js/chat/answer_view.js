@@ -2,6 +2,7 @@
 
 import { copyButton } from "./clipboard.js";
 import { element, icon, iconButton } from "./dom.js";
+import { limitsLink } from "./limits.js";
 import { MarkdownStream } from "./markdown_stream.js";
 import { endSentence, errorSentence, stateSentence, statistics, thinkingTitle } from "./sentences.js";
 import { VersionSwitch } from "./version_switch.js";
@@ -134,7 +135,9 @@ export class AnswerView {
       : endSentence(answer.finishReason) || (isEmpty ? "The model gave no answer." : "");
     this.end.hidden = !sentence;
     this.end.classList.toggle("answer-failed", answer.phase === "failed");
-    this.end.replaceChildren(...(sentence ? [element("span", {}, sentence), this.#retryButton()] : []));
+    const link = answer.error && limitsLink(answer.error);
+    const told = [element("span", {}, sentence), ...(link ? [link] : []), this.#retryButton()];
+    this.end.replaceChildren(...(sentence ? told : []));
   }
 
   #retryButton() {

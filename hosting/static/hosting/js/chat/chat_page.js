@@ -5,6 +5,7 @@ import { Announcer } from "./announcer.js";
 import { Composer } from "./composer.js";
 import { ConversationList } from "./conversation_list.js";
 import { byId } from "./dom.js";
+import { limitsLink } from "./limits.js";
 import { ModelPicker } from "./model_picker.js";
 import { OpenConversation } from "./open_conversation.js";
 import { Painter } from "./painter.js";
@@ -203,7 +204,7 @@ export class ChatPage {
   #onSendFailed(conversation, content, error) {
     if (conversation !== this.#conversation) return;
     if (!this.composer.text) this.composer.text = content;
-    this.composer.showNotice(error.message);
+    this.composer.showNotice(error.message, limitsLink(error));
     this.#announcer.say(error.message);
   }
 
@@ -305,7 +306,7 @@ export class ChatPage {
     try {
       await request;
     } catch (error) {
-      toast(error.message);
+      toast(error.message, { link: limitsLink(error) });
     }
   }
 }

@@ -71,9 +71,9 @@ export class Composer {
     this.#wait(false);
   }
 
-  /** @param {string} sentence empty: nothing to say */
-  showNotice(sentence) {
-    this.notice.textContent = sentence;
+  /** @param {string} sentence empty: nothing to say @param {HTMLElement | null} [link] to what helps */
+  showNotice(sentence, link = null) {
+    this.notice.replaceChildren(sentence, ...(link ? [" ", link] : []));
     this.notice.hidden = !sentence;
   }
 

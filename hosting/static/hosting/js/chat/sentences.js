@@ -79,6 +79,7 @@ const ERROR_SENTENCES = {
   model_not_found: "This model is not available. Choose another one.",
   model_load_failed: "The model could not be loaded.",
   does_not_fit: "This request does not fit into the machine's memory.",
+  insufficient_quota: "Your limits leave too little for this.",
   queue_full: "Too many people are waiting. Try again in a moment.",
   tenant_queue_full: "You have too many requests waiting. Let some of them end first.",
   deadline_exceeded: "It took too long and was given up.",
