@@ -1,0 +1,65 @@
+"""The fair queue's bounds under random loads, in the real Redis."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from engine import wire
+from tests.engine.transport.rig import Rig, emit, pull_ids
+from tests.makers import make_delta, make_finished
+
+NUM_REQUESTS = 40  # of each tenant
+WEIGHTS = {"user:a": 1.0, "user:b": 1.0, "user:c": 2.0}
+
+
+class Load:
+    """Three tenants who always have something waiting, of any length."""
+
+    def __init__(self, rig: Rig, seed: int) -> None:
+        self.rig = rig
+        self.engine = rig.engine()
+        self.chooser = random.Random(seed)
+        self.costs: dict[str, int] = {}
+        self.served = dict.fromkeys(WEIGHTS, 0.0)
+        for number in range(NUM_REQUESTS):
+            for tenant, weight in WEIGHTS.items():
+                self.ask(f"{tenant} {number}", tenant, weight)
+
+    def ask(self, request_id: str, tenant: str, weight: float) -> None:
+        num_prompt_tokens = self.chooser.choice([20, 200, 2000])
+        self.costs[request_id] = num_prompt_tokens + self.chooser.choice([1, 50, 400])
+        self.rig.submit(request_id, tenant=tenant, weight=weight)
+        self.rig.admit_all(num_prompt_tokens=num_prompt_tokens)
+
+    def serve_next(self) -> str:
+        (request_id,) = pull_ids(self.engine)
+        tenant, _ = request_id.split()
+        prompt_tokens = int(self.rig.redis.hget(wire.Keys.request(request_id), "prompt_tokens"))
+        num_tokens = self.costs[request_id] - prompt_tokens
+        emit(self.engine, request_id, make_delta(*range(num_tokens)), make_finished())
+        self.served[tenant] += self.costs[request_id] / WEIGHTS[tenant]
+        return request_id
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nobody_is_served_much_more_than_another_who_waits_as_well(rig: Rig, seed: int) -> None:
+    """Sheng et al., Fairness in Serving Large Language Models, OSDI 2024, theorem 4.4."""
+    load = Load(rig, seed)
+    bound = 2 * max(load.costs.values())
+    for _ in range(NUM_REQUESTS):
+        load.serve_next()
+        assert max(load.served.values()) - min(load.served.values()) <= bound
+
+
+def test_a_place_never_gets_worse_while_nobody_arrives(rig: Rig) -> None:
+    """What is told on arrival is a guess; afterwards it only sinks."""
+    load = Load(rig, 7)
+    for _ in range(30):
+        load.serve_next()
+        rig.redis.delete("hearth:places")
+        rig.intake.refresh_places()
+    for one in rig.client.waiting():
+        _, _, *told = [getattr(event, "position", 0) for event in rig.events(one.request_id)]
+        assert told == sorted(told, reverse=True)
