@@ -30,6 +30,7 @@ from tests.bench.stats import median, median_ratio
 
 ONE_ROW = ("--decode-concurrency", "1", "--prompt-concurrency", "1")
 LONG_TOKENS = 6_000
+LONGEST_TOKENS = 15_000  # where 6,000 are read before anybody can hang up; fits the context
 SHORT_TOKENS = 20
 ANSWER_TOKENS = 4
 LEAD_SECONDS = 0.1  # for what was sent last to be seen
@@ -63,25 +64,29 @@ def run(options: Options) -> Report:
 
 
 def _measuring(sides: Contestants, target: Target, model: str) -> Callable[[int], Sample]:
+    hangups = Hangups(target)
+
     def measure(number: int) -> Sample:
         def question(label: str, *, tokens: int, max_tokens: int) -> Question:
             prompt = sides.prompts.prompt(f"{model} cancel {number} {label}", tokens=tokens)
             return Question(prompt=prompt, max_tokens=max_tokens)
 
         with quiet_collector():
-            return asyncio.run(Hangups(target, question).measure())
+            return asyncio.run(hangups.measure(question))
 
     return measure
 
 
 class Hangups:
-    """The three hang-ups of one round on one side."""
+    """The three hang-ups of a round on one side."""
 
-    def __init__(self, target: Target, question: Callable[..., Question]) -> None:
+    def __init__(self, target: Target) -> None:
         self._target = target
-        self._question = question
+        self._long_tokens = LONG_TOKENS
+        self._question: Callable[..., Question]
 
-    async def measure(self) -> Sample:
+    async def measure(self, question: Callable[..., Question]) -> Sample:
+        self._question = question
         decode, step = await self._in_decode()
         prefill = await self._in_prefill()
         queued = await self._in_queue()
@@ -95,14 +100,25 @@ class Hangups:
         return freed, median([later - earlier for earlier, later in pairwise(text_at)])
 
     async def _in_prefill(self) -> float:
-        """Hung up after the first part of many, with the rest still to be read."""
-        first = await open_exchange(self._target, self._long("prefill"))
+        """With a longer prompt as long as it has been read too soon. Raises BenchmarkFailed."""
+        while (freed := await self._try_in_prefill()) is None:
+            if self._long_tokens == LONGEST_TOKENS:
+                raise BenchmarkFailed(f"{self._target.name} reads prompts faster than one hangs up")
+            self._long_tokens = min(2 * self._long_tokens, LONGEST_TOKENS)
+        return freed
+
+    async def _try_in_prefill(self) -> float | None:
+        """Hung up after the first part of many, with the rest still to be read; or None."""
+        first = await open_exchange(self._target, self._long(f"prefill {self._long_tokens}"))
         await _wait(first.is_reading)
-        behind = await open_exchange(self._target, self._short("behind prefill"))
+        short = self._short(f"behind prefill {self._long_tokens}")
+        behind = await open_exchange(self._target, short)
         await asyncio.sleep(LEAD_SECONDS)
-        if first.has_text.is_set():
-            raise BenchmarkFailed(f"{self._target.name} had read the prompt before the hang-up")
-        return await self._seconds_until_text(behind, first.close)
+        if not first.has_text.is_set():
+            return await self._seconds_until_text(behind, first.close)
+        first.close()
+        await _wait(behind.is_over)
+        return None
 
     async def _in_queue(self) -> float:
         """A long prompt that waited has been hung up: who comes after it must not notice."""
@@ -139,7 +155,7 @@ class Hangups:
         return self._question(label, tokens=SHORT_TOKENS, max_tokens=ANSWER_TOKENS)
 
     def _long(self, label: str) -> Question:
-        return self._question(label, tokens=LONG_TOKENS, max_tokens=ANSWER_TOKENS)
+        return self._question(label, tokens=self._long_tokens, max_tokens=ANSWER_TOKENS)
 
 
 async def _wait(event: asyncio.Event) -> None:
