@@ -27,12 +27,12 @@ from engine.core.delivery import Delivery
 from engine.intake.memory_check import MemoryCheck
 from engine.intake.refusal import Refusal
 from engine.metrics import Vitals
-from engine.model.memory import DeviceMemory
 from engine.prefixes import Prefixes
 from tests.bench.engine_loop import DirectTransport
 from tests.bench.options import Options
 from tests.bench.report import BenchmarkFailed, Report, Result
 from tests.bench.stats import percentile
+from tests.own_memory import OwnMemory
 from tests.tiny_models import tiny_model_path
 
 MODEL, NAME = "tiny-qwen3", "bench"
@@ -56,7 +56,7 @@ class PressedEngine:
         config = EngineConfig(
             name=NAME, redis_url="", data_dir=folder, memory_limit_bytes=limit_bytes
         )
-        self.memory = DeviceMemory(explicit_ceiling_bytes=limit_bytes)
+        self.memory = OwnMemory(ceiling_bytes=limit_bytes)
         self.prefixes = Prefixes(config, ceiling_bytes=self.memory.ceiling_bytes)
         self.vitals = Vitals(engine_name=NAME, memory=self.memory)
         self.transport = DirectTransport()
@@ -126,12 +126,11 @@ def pressed_engine() -> Iterator[PressedEngine]:
     """Its model is loaded; the limit leaves ROOM_BYTES beside the weights."""
     before_bytes = mx.set_memory_limit(1 << 60)
     with tempfile.TemporaryDirectory(prefix="hearth-bench-pressure-") as folder:
-        in_use = mx.get_active_memory()
-        engine = PressedEngine(Path(folder), in_use + 2 * ROOM_BYTES)
+        engine = PressedEngine(Path(folder), 2 * ROOM_BYTES)
         try:
             while not any(one.state == "loaded" for one in engine.vitals.status().models):
                 engine.turn()
-            engine.set_limit(mx.get_active_memory() + ROOM_BYTES)
+            engine.set_limit(engine.memory.read().active_bytes + ROOM_BYTES)
             engine.turn()
             yield engine
         finally:
