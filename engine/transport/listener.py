@@ -1,6 +1,7 @@
 """The listen thread: one blocking read for commands to engines and for news that work waits.
 
-It does not know what commands do.
+Commands given while the engine was down are void, but for those about what lies on its disk: these
+it hears when it starts. It does not know what commands do.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from engine.transport.inbox import Inbox
 
 BLOCK_MS = 500  # also how long closing may take
 RETRY_SECONDS = 0.25
+LASTING = (wire.ForgetTenant, wire.ClearCache, wire.Unpublish)
 
 
 class Listener:
@@ -23,6 +25,7 @@ class Listener:
         self,
         connection: Connection,
         *,
+        engine_name: str,
         inbox: Inbox,
         on_work: Callable[[], None],
         closing: threading.Event,
@@ -32,6 +35,8 @@ class Listener:
         self._on_work = on_work
         self._closing = closing
         self._cursors: dict[str, str] = {}
+        self._done_key = wire.Keys.engine_control(engine_name)
+        self._done: str | None = None
         self._configure_line: str | None = None
 
     def run(self) -> None:
@@ -47,7 +52,10 @@ class Listener:
     def _turn(self) -> None:
         if not self._cursors:
             # Cursors first: what is configured between the two is then read twice, not missed.
-            self._cursors = {key: self._end_of(key) for key in (wire.Keys.CONTROL, wire.Keys.WORK)}
+            cursors = {key: self._end_of(key) for key in (wire.Keys.CONTROL, wire.Keys.WORK)}
+            self._catch_up(cursors[wire.Keys.CONTROL])
+            self._cursors = cursors
+        self._note_done()
         self._read_configure()
         for key, entries in self._redis.xread(self._cursors, block=BLOCK_MS) or ():
             self._cursors[key] = entries[-1][0]
@@ -60,6 +68,19 @@ class Listener:
         last: list[tuple[str, object]] = self._redis.xrevrange(key, count=1)
         return last[0][0] if last else "0-0"
 
+    def _catch_up(self, end: str) -> None:
+        """With what was said between two lives."""
+        self._done = self._redis.get(self._done_key)
+        if self._done is not None:
+            missed = self._redis.xrange(wire.Keys.CONTROL, min=f"({self._done}", max=end)
+            self._take_commands([fields["m"] for _, fields in missed], only=LASTING)
+
+    def _note_done(self) -> None:
+        """A turn after they were handed over: who dies before that hears them again."""
+        if self._done != self._cursors[wire.Keys.CONTROL]:
+            self._done = self._cursors[wire.Keys.CONTROL]
+            self._redis.set(self._done_key, self._done)
+
     def _read_configure(self) -> None:
         """Each turn, so that a Configure whose message was lost counts too."""
         line = self._redis.get(wire.Keys.MODELS)
@@ -67,6 +88,8 @@ class Listener:
             self._configure_line = line
             self._inbox.configure(wire.decode(line))
 
-    def _take_commands(self, lines: list[str]) -> None:
+    def _take_commands(self, lines: list[str], *, only: tuple[type, ...] = (object,)) -> None:
         commands = [wire.decode(line) for line in lines]
-        self._inbox.put(one for one in commands if not isinstance(one, wire.Configure))
+        self._inbox.put(
+            one for one in commands if isinstance(one, only) and not isinstance(one, wire.Configure)
+        )

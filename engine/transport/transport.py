@@ -51,6 +51,7 @@ class Transport:
         self._exchange = Exchange(connect(redis_url), engine_name=engine_name)
         listener = Listener(
             connect(redis_url, is_blocking=True),
+            engine_name=engine_name,
             inbox=self._inbox,
             on_work=self._look_for_work,
             closing=self._closing,

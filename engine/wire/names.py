@@ -40,6 +40,11 @@ class Keys:
         """String with expiry: an engine's last EngineStatus."""
         return f"hearth:engine:{name}"
 
+    @staticmethod
+    def engine_control(name: str) -> str:
+        """String: the entry of CONTROL up to which an engine has acted, in all its lives."""
+        return f"hearth:engine-control:{name}"
+
 
 def entry_id(seq: int) -> str:
     """The id of event `seq` in its stream (Redis does not allow 0-0)."""

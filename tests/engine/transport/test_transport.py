@@ -119,6 +119,27 @@ def test_commands_arrive_in_the_order_they_were_given(rig: Rig, start: Start) ->
     ]
 
 
+def test_who_was_down_hears_what_to_forget_and_nothing_else(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    rig.client.forget_tenant("before")
+    first = start()
+    wait_until(lambda: has_acted_on_all(rig))
+    rig.client.forget_tenant("heard")
+    assert receive(first, wire.ForgetTenant)[1:] == [wire.ForgetTenant(tenant="heard")]
+    wait_until(lambda: has_acted_on_all(rig))
+    first.close()
+    rig.client.load_model("demo")
+    rig.client.forget_tenant("missed")
+    rig.client.clear_cache("demo")
+    heard = receive(start(), wire.ClearCache)
+    assert heard[1:] == [wire.ForgetTenant(tenant="missed"), wire.ClearCache(model="demo")]
+
+
+def has_acted_on_all(rig: Rig) -> bool:
+    last = rig.redis.xrevrange(wire.Keys.CONTROL, count=1)[0][0]
+    return bool(rig.redis.get(wire.Keys.engine_control("engine-1")) == last)
+
+
 def test_a_cancel_reaches_the_engine_that_runs_the_request(rig: Rig, start: Start) -> None:
     rig.client.publish_models((DEMO,))
     rig.queue("a")
