@@ -12,7 +12,7 @@ from engine import wire
 from engine.core.answer import Answer, TextStream
 from engine.core.blocks import Chain
 from engine.core.constraint import PendingGrammar
-from engine.core.delivery import Delivery
+from engine.core.delivery import Delivery, is_overdue
 from engine.core.sequence import Sequence
 from engine.core.step import Drawn
 
@@ -69,8 +69,7 @@ class LiveRequest:
         return self._first_token_at is not None
 
     def is_overdue(self, now: float) -> bool:
-        deadline = self.delivery.work.deadline_at
-        return deadline is not None and now > deadline
+        return is_overdue(self.delivery, now)
 
     def start(self, *, now: float) -> wire.Event:
         """`now` is Unix time, here and below."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from engine import wire
-from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery
+from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery, is_overdue
 from engine.guard import MemoryGuard, Verdict
 from engine.handle import Events, ModelHandle
 from engine.memory_report import ModelSize, model_memories
@@ -211,6 +211,13 @@ class ModelPool:
         )
         return [(delivery.work.request_id, finished)]
 
+    def end_overdue(self, now: float) -> Events:
+        """Requests whose model has not come by their deadline. `now` is Unix time."""
+        overdue = [one for one in self._all_waiting() if is_overdue(one, now)]
+        for one in overdue:
+            self._take_waiting(one.work.request_id)
+        return [(one.work.request_id, _too_late(one)) for one in overdue]
+
     def fetched(self, request_id: str) -> None:
         for handle in self.handles:
             handle.fetched(request_id)
@@ -365,6 +372,11 @@ def _give(handle: Handle, delivery: AnyDelivery, *, load_seconds: float = 0.0) -
     detail = f"The model {handle.spec.name!r} does not do this any more."
     failed = wire.Failed(code=wire.Code.INVALID_VALUE, detail=detail)
     return [(delivery.work.request_id, failed)]
+
+
+def _too_late(delivery: AnyDelivery) -> wire.Failed:
+    detail = "The request's deadline has passed before its model was loaded."
+    return wire.Failed(code=wire.Code.DEADLINE_EXCEEDED, detail=detail, usage=delivery.usage)
 
 
 def _is_same(spec: wire.ModelSpec, loaded: wire.ModelSpec) -> bool:

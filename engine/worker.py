@@ -55,6 +55,7 @@ class Worker:
         memory: Memory,
         prefixes: PrefixCache,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ):
         self._transport = transport
         self._pool = pool
@@ -62,6 +63,7 @@ class Worker:
         self._memory = memory
         self._prefixes = prefixes
         self._clock = clock
+        self._wall_clock = wall_clock
         self._reclaimer = Reclaimer(memory.clear_pool)
         self._relief = Relief(pool, memory, prefixes, clear_pool=self._reclaimer.clear_now)
         self._suspects = SuspectGate()
@@ -75,6 +77,7 @@ class Worker:
     def turn(self) -> None:
         for message in self._transport.receive(self._wait_seconds):
             self._publish(self._handle(message))
+        self._publish(self._pool.end_overdue(self._wall_clock()))
         self._advance_models()
         self._take_fetched()
         limits = self._guard_memory()

@@ -48,6 +48,12 @@ class VectorDelivery:
 AnyDelivery = Delivery | VectorDelivery
 
 
+def is_overdue(delivery: AnyDelivery, now: float) -> bool:
+    """`now` is Unix time."""
+    deadline = delivery.work.deadline_at
+    return deadline is not None and now > deadline
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
     """The lease of this request is lost: forget its row, publish nothing more for it."""

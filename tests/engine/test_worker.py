@@ -211,6 +211,18 @@ def test_the_heartbeat_shows_rows_and_models() -> None:
     assert status.generated_tokens > 0 and status.decode_tokens_per_second > 0
 
 
+def test_a_deadline_counts_while_the_model_is_awaited() -> None:
+    engine = Engine(spec("fake", path=str(60 * GIB)), spec("other", path=str(60 * GIB)))
+    engine.ask("a", max_tokens=500)
+    engine.turn(10)
+    engine.ask("b", model="other", deadline_at=engine.clock.now + 1)
+    engine.turn(3)
+    assert "b" not in engine.transport.ends and "a" not in engine.transport.ends
+    engine.clock.now += 2
+    engine.turn()
+    assert engine.failure("b") is wire.Code.DEADLINE_EXCEEDED
+
+
 def stalled_seconds(engine: Engine, *, seconds: int) -> float:
     """What the heartbeat tells after so many seconds without a turn."""
     told = 0.0

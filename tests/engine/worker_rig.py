@@ -60,6 +60,7 @@ class Engine:
             memory=memory,
             prefixes=self.prefixes,
             clock=self.clock,
+            wall_clock=self.clock,
         )
         self.memory = memory
         self.transport.send(wire.Configure(models=specs or (spec("fake", max_rows=4),)))
