@@ -173,6 +173,7 @@ SQLITE_OPTIONS = {
 }
 _database = env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'db.sqlite3'}")
 if _database["ENGINE"].endswith("sqlite3"):
+    _database["ENGINE"] = "hosting.sqlite"
     _database["OPTIONS"] = SQLITE_OPTIONS
     # A file, not memory: tests use several threads and processes
     _database["TEST"] = {"NAME": DATA_DIR / f"test-{os.getpid()}.sqlite3"}
