@@ -26,6 +26,7 @@ from engine.intake.messages import (
 )
 
 MAX_SECONDS = 1.0
+MAX_PROBE_SECONDS = 0.5  # there are two before the first conversation
 MAX_OUTPUT_CHARACTERS = 64 * 1024**2
 MAX_PRODUCT_LENGTH = 1_000_000
 MAX_NUMBER_BITS = 4096
@@ -66,6 +67,7 @@ class Template:
         options: Mapping[str, Any],
         *,
         adds_generation_prompt: bool = True,
+        seconds: float = MAX_SECONDS,
     ) -> str:
         values = {
             **options,
@@ -76,7 +78,7 @@ class Template:
             "add_generation_prompt": adds_generation_prompt,
         }
         try:
-            with time_limit(MAX_SECONDS):
+            with time_limit(seconds):
                 return _join(self._template.generate(values))
         except TooSlow:
             raise
@@ -112,7 +114,7 @@ class Template:
 
     def _try(self, messages: list[Message]) -> str:
         try:
-            return self.render(messages, [], {})
+            return self.render(messages, [], {}, seconds=MAX_PROBE_SECONDS)
         except (TemplateRefused, TooSlow, MemoryError):
             return ""
 

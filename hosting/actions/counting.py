@@ -4,27 +4,59 @@ from __future__ import annotations
 
 import time
 import uuid
+from typing import Any
 
 from engine import wire
 from hosting.actions.admission import check_may_use
 from hosting.actions.generations import Order, tenant_of
-from hosting.engine_client import get_client
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import HostedModel
+
+TRIAL_SECONDS = 3.0  # a template may take one, and others' requests come first
+_NOBODY = "system"
 
 
 def start_count(order: Order) -> str:
     """The id under which `Counted` or `Refused` will be. Raises EngineUnavailable, Refusal."""
     check_may_use(order.user, order.api_key, order.model)
-    generate = wire.Generate(
-        request_id=str(uuid.uuid4()),
-        model=order.model.name,
+    return _submit(
+        order.model,
         tenant=tenant_of(order.user.pk),
-        priority=wire.Priority.API,
-        submitted_at=time.time(),
-        sampling=wire.Sampling(seed=0),
         messages=order.messages,
         continues_last=order.continues_last,
         tools=order.tools,
         template_options=order.model.template_options | order.template_options,
+    )
+
+
+def conversation_fault(model: HostedModel) -> str:
+    """Why intake can make no prompt of a conversation with this model; empty where it can, or where
+    nobody says so in time.
+    """
+    try:
+        if not get_client().is_intake_alive():
+            return ""
+        request_id = _submit(
+            model,
+            tenant=_NOBODY,
+            messages=({"role": "user", "content": "Hello"},),
+            template_options=model.template_options,
+        )
+        answer = get_client().wait_first(request_id, seconds=TRIAL_SECONDS)
+    except EngineUnavailable:
+        return ""
+    is_fault = isinstance(answer, wire.Refused) and answer.code != wire.Code.MODEL_NOT_FOUND
+    return answer.detail if is_fault else ""
+
+
+def _submit(model: HostedModel, **fields: Any) -> str:
+    generate = wire.Generate(
+        request_id=str(uuid.uuid4()),
+        model=model.name,
+        priority=wire.Priority.API,
+        submitted_at=time.time(),
+        sampling=wire.Sampling(seed=0),
+        **fields,
     )
     get_client().count_tokens(generate)
     return generate.request_id

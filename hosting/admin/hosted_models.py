@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST
 
 from accounts.audit import record_of
 from hosting.actions import hosted_models
+from hosting.actions.counting import conversation_fault
 from hosting.actions.model_states import states_in_engines
 from hosting.admin.memory_panel import memory_panel
 from hosting.admin.model_actions import ModelActions
@@ -143,8 +144,18 @@ class HostedModelAdmin(ModelColumns, ModelActions):
         form = context["adminform"].form
         if not form.is_bound:
             form.look_at_model()
+            self._tell_faults(request, form.instance)
         context["panel"] = memory_panel(form)
         return super().render_change_form(request, context, **kwargs)
+
+    def _tell_faults(self, request: HttpRequest, model: HostedModel) -> None:
+        """Of what only intake runs: the model's chat template."""
+        if model.kind != HostedModel.Kind.GENERATE or not (fault := conversation_fault(model)):
+            return
+        remedy = "Mend the template in its folder, or fetch the model again."
+        self.message_user(
+            request, f"Nobody can chat with {model.name}. {fault} {remedy}", messages.WARNING
+        )
 
     def estimate(self, request: HttpRequest, model_id: int) -> JsonResponse:
         """What the settings as they are typed would take, and what is wrong with them."""

@@ -64,6 +64,15 @@ class EngineClient:
         """Ask intake for the length of this prompt; `generate` itself is never answered."""
         self._submit(generate, wire.encode(wire.CountTokens(generate=generate)))
 
+    def wait_first(self, request_id: str, *, seconds: float) -> wire.Event | None:
+        """The first event of a request, if it comes in time."""
+        streams = {wire.Keys.events(request_id): "0-0"}
+        with speaking_to_redis():
+            answer = self._redis.xread(streams, count=1, block=round(seconds * 1000))
+        for _, ((_, fields),) in answer or ():
+            return wire.decode(fields["e"])
+        return None
+
     def cancel(self, request_id: str) -> None:
         """End a request: at once if it waits, before the next step if it runs."""
         command = wire.encode(wire.Cancel(request_id=request_id))

@@ -6,6 +6,7 @@ import contextlib
 import http.cookiejar
 import json
 import re
+import urllib.error
 import urllib.request
 from types import TracebackType
 from typing import Any
@@ -24,8 +25,10 @@ TERMINAL = ("Finished", "Failed", "Refused")
 class ChatPage:
     """One signed-in browser tab. Keeps every event it has seen, by generation and seq."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Stack, email: str | None = None) -> None:
+        """Of the administrator; of somebody with the same password when `email` says whom."""
         self._stack = stack
+        self._email = email or stack.admin_email
         self._cookies = http.cookiejar.CookieJar()
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(self._cookies)
@@ -98,6 +101,35 @@ class ChatPage:
         with self._opener.open(request, timeout=60) as answer:
             return dict(json.load(answer))
 
+    def submit(self, path: str, fields: dict[str, Any]) -> None:
+        """Post a form, and follow where it leads."""
+        body = urlencode(fields | {"csrfmiddlewaretoken": self._cookie("csrf")}).encode()
+        headers = {"Referer": self._stack.base_url}
+        request = urllib.request.Request(self._stack.base_url + path, body, headers)
+        self._opener.open(request, timeout=60).close()
+
+    def read(self, path: str) -> str:
+        with self._opener.open(self._stack.base_url + path, timeout=60) as answer:
+            return str(answer.read().decode())
+
+    def status_of(self, path: str) -> int:
+        try:
+            with self._opener.open(self._stack.base_url + path, timeout=60) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
+    def open_socket(self) -> None:
+        self._tell({"type": "unfollow", "generation": ""})
+
+    def close_code(self) -> int | None:
+        """With which the server closed the socket, once it has."""
+        assert self._socket is not None
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                self._socket.recv(timeout=EVENT_SECONDS)
+        return self._socket.close_code
+
     def _sign_in(self) -> None:
         url = f"{self._stack.base_url}/accounts/sign-in/"
         with self._opener.open(url, timeout=30) as page:
@@ -106,7 +138,7 @@ class ChatPage:
         assert token is not None
         fields = {
             "csrfmiddlewaretoken": token[1],
-            "username": self._stack.admin_email,
+            "username": self._email,
             "password": self._stack.admin_password,
         }
         self._opener.open(url, urlencode(fields).encode(), timeout=30).close()
