@@ -16,7 +16,7 @@ class AuditRecordAdmin(ReadOnlyAdmin):
     list_filter = ["created_at"]
     search_fields = ["actor", "action", "target", "address"]
     empty_help = "Sign-ins and changes will be told here."
-    fields = [("when", "actor", "address"), ("action", "target"), "before", "after"]
+    fields = ["when", ("actor", "address"), ("action", "target"), "before", "after"]
     readonly_fields = ["when"]
     search_help_text = "Who, what (for example key.revoke), on what, or from which address."
 

@@ -91,7 +91,7 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
     def password_page(self, user: User) -> str:
         """Not what is stored of it, which helps nobody."""
         words = "Change it" if user.has_usable_password() else "None. Set one"
-        return format_html('<a href="{}">{}</a>', "../password/", words)
+        return format_html('<a class="hearth-button" href="../password/">{}</a>', words)
 
     @admin.display(description="Groups")
     def group_names(self, user: User) -> str:
