@@ -18,7 +18,7 @@ from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step, StepRunner, UndefinedNumbers
 from engine.live_request import LiveRequest, Voice
 from engine.metrics import Vitals
-from engine.row_memory import Admission, hold_to_memory
+from engine.row_memory import Admission, hold_to_memory, step_bytes
 from engine.safe_reuse import Reuse
 from engine.sizing.estimate import Estimate
 
@@ -224,6 +224,7 @@ class ModelHandle:
         self._admit(limits)
         self._limit_slices(limits)
         step = self.scheduler.schedule(now=self._clock(), others=others)
+        self._make_room(step, limits)
         events += self._announce(step)
         try:
             with self._vitals.stall.working(self.scheduler.expected_seconds):
@@ -247,6 +248,12 @@ class ModelHandle:
         pace = Pace.of(self.spec, may_batch=self.is_batchable)
         rows, held = self.scheduler.rows, self.row_bytes
         self.scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)
+
+    def _make_room(self, step: Step, limits: Limits) -> None:
+        if self._estimate is not None:
+            rows, held = self.scheduler.rows, self.row_bytes
+            needed = step_bytes(self._estimate, step, rows=rows, held=held, pace=self.pace)
+            limits.make_room(needed)
 
     def _keep_before(self, step: Step) -> None:
         """Copy rows that the step is about to take away, and prompts that it completes."""

@@ -1,4 +1,4 @@
-"""A runner whose steps are measured, so that the model's estimate follows what they really take.
+"""Runners whose steps are measured, so that a model's estimate follows what they really take.
 
 A slice says what slices take; a step in which rows join, what those steps take. Other steps take
 less. It does not know what is decided by it. Owner: the model thread.
@@ -6,13 +6,13 @@ less. It does not know what is decided by it. Owner: the model thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
-from engine.core.step import Outcome, Step
-from engine.handle import StepRunner
+from engine.core.step import Outcome, Step, StepRunner
 from engine.sizing.estimate import Estimate, Parts
 from engine.sizing.learning import Learned, PeakLearner
+from engine.vector_handle import Computer
 from engine.wire import Correction
 
 _LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS, _MOST_ROWS = 2048, 8192, 16
@@ -80,6 +80,10 @@ class MeasuredRunner:
     def num_bytes(self) -> int:
         return self._runner.num_bytes
 
+    @property
+    def num_groups(self) -> int:
+        return self._runner.num_groups
+
     def reset(self) -> None:
         self._joined = {}
         self._runner.reset()
@@ -93,6 +97,8 @@ class MeasuredRunner:
         outcome = self._runner.run(step)
         grown_bytes = max(0, self.num_bytes - held_bytes)
         measured_bytes = self._peaks.highest_bytes() - before_bytes - grown_bytes
+        if step.joins and self.num_groups > 1:
+            return outcome  # the formula is that of one batch
         if step.slices and not grown_bytes:
             parts = (parts[0], parts[1], 0.0)  # no cache was copied
         learner.learn(parts, measured_bytes=measured_bytes)
@@ -119,3 +125,31 @@ class MeasuredRunner:
         width, num_rows = len(one.token_ids[0]), len(one.row_ids)
         parts = self._estimate.slice_parts(width, one.start_tokens, num_rows=num_rows)
         return self._model.slices, parts
+
+
+class MeasuredComputer:
+    """The same of vectors and scores: a bundle says what bundles take."""
+
+    def __init__(
+        self,
+        computer: Computer,
+        model: ModelPeaks,
+        peaks: Peaks,
+        *,
+        note_learned: Callable[[], None] = lambda: None,
+    ):
+        self._computer = computer
+        self._model = model
+        self._peaks = peaks
+        self._note_learned = note_learned
+        self.begin, self.go_on, self.event = computer.begin, computer.go_on, computer.event
+
+    def run(self, rows: Sequence[tuple[int, ...]]) -> Sequence[Any]:
+        before_bytes = self._peaks.begin()
+        results = self._computer.run(rows)
+        measured_bytes = self._peaks.highest_bytes() - before_bytes
+        parts = self._model.estimate.slice_parts(max(map(len, rows)), 0, num_rows=len(rows))
+        self._model.slices.learn(parts, measured_bytes=measured_bytes)
+        self._model.follow()
+        self._note_learned()
+        return results

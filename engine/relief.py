@@ -44,7 +44,7 @@ class Relief:
         """Once a turn, before anything is computed."""
         self._turns_to_wait = max(0, self._turns_to_wait - 1)
         readings = self._memory.read_device()
-        if readings.active_bytes + readings.pool_bytes >= self._guard.tight_bytes:
+        if readings.active_bytes + readings.pool_bytes >= self._guard.critical_bytes:
             self._give_back_buffers(readings.pool_bytes)
         if self._observe() is Level.CALM:
             return []
@@ -62,6 +62,8 @@ class Relief:
         return Limits(
             level=self._guard.level,
             free_bytes=self._guard.critical_bytes - used_bytes,
+            tier_bytes=self._prefixes.memory.used_bytes,
+            make_room=self._make_room,
             turnstile=self._turnstile,
             is_quiet=not any(
                 one.newest_row is not None for one in handles if isinstance(one, ModelHandle)
@@ -93,6 +95,13 @@ class Relief:
     def _give_back_buffers(self, pool_bytes: int) -> None:
         if pool_bytes:
             self._clear_pool()
+
+    def _make_room(self, num_bytes: int) -> None:
+        """The prefix cache gives way to what is computed next, and so do unused buffers."""
+        free_bytes = self._guard.critical_bytes - self._memory.read_device().active_bytes
+        self._memory.bound_pool(free_bytes - num_bytes)
+        if free_bytes < num_bytes and (tier_bytes := self._prefixes.memory.used_bytes):
+            self._prefixes.shrink(max(0, tier_bytes - (num_bytes - free_bytes)))
 
     def _shrink_tier(self) -> None:
         excess_bytes = self._memory.read_device().active_bytes - self._guard.calm_bytes

@@ -7,11 +7,14 @@ every answer: rows that grow further than there is room for are preempted, the n
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 
 from engine.core.limits import Limits
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
+from engine.core.slicing import EFFICIENT_TOKENS
+from engine.core.step import Step
 from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate
 from engine.wire import Level
 
@@ -34,6 +37,7 @@ class Admission:
         self._limits = limits
         self._lengths = [_planned_tokens(one) for one in rows]
         self._row_bytes = row_bytes
+        self._least_refused = math.inf
 
     def may_admit(self, sequence: Sequence) -> bool:
         turnstile = self._limits.turnstile
@@ -48,41 +52,88 @@ class Admission:
     def _fits(self, sequence: Sequence) -> bool:
         if self._limits.level is not Level.CALM:
             return False
-        return self._estimate is None or self._added_bytes(sequence) <= self._free_bytes
+        if self._estimate is None:
+            return True
+        planned = _planned_tokens(sequence)
+        if planned >= self._least_refused:
+            return False
+        short_bytes = self._added_bytes(sequence) - self._free_bytes
+        if short_bytes > 0:
+            self._least_refused = planned
+        return short_bytes <= 0
 
     @property
     def _free_bytes(self) -> int:
-        free_bytes = self._limits.free_bytes
+        free_bytes = self._limits.free_bytes + self._limits.tier_bytes
         return min(free_bytes, self._limits.own_free_bytes) if self._lengths else free_bytes
 
     def _added_bytes(self, sequence: Sequence) -> int:
         """What all rows and computing take once it has joined, less what rows hold now."""
         assert self._estimate is not None
         lengths = [*self._lengths, _planned_tokens(sequence)]
-        computing = max(
-            self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids)),
-            self._estimate.step_bytes(len(lengths), max(lengths)),
-        )
-        return self._estimate.batch_bytes(lengths) + computing - self._row_bytes
+        slicing = self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids))
+        return least_bytes(self._estimate, lengths, slicing) - self._row_bytes
 
 
 def hold_to_memory(
-    pace: Pace, estimate: Estimate | None, limits: Limits, *, rows: Iterable[Sequence]
+    pace: Pace, estimate: Estimate | None, limits: Limits, *, rows: list[Sequence], held: int
 ) -> Pace:
     """Slices of the longest of these prompts fit, and those of a turn together: a device is given
-    them all at once."""
+    them all at once. The prefix cache gives way to slices that are not efficient without.
+    `held`: bytes of all these rows' caches."""
     if estimate is None:
         return pace
-    longest = max((one.computed_tokens for one in rows), default=0)
+    context = max((one.computed_tokens for one in rows), default=0)
+    free_bytes = min(limits.free_bytes, limits.own_free_bytes)
     turn_tokens = estimate.most_slice_tokens(
-        min(limits.free_bytes, limits.own_free_bytes),
-        context_tokens=longest,
-        at_most=_TURN_SLICES * pace.most_slice_tokens,
+        free_bytes, context_tokens=context, at_most=_TURN_SLICES * pace.most_slice_tokens
     )
+    if turn_tokens < EFFICIENT_TOKENS:
+        free_bytes = min(limits.free_bytes + limits.tier_bytes, limits.own_free_bytes)
+        turn_tokens = estimate.most_slice_tokens(
+            free_bytes, context_tokens=context, at_most=EFFICIENT_TOKENS
+        )
+    prompts = [_planned_tokens(one) for one in rows if one.slice_tokens_left > 0]
+    longest = max((_planned_tokens(one) for one in rows), default=0)
+    taken = sum(map(estimate.row_bytes, prompts)) + estimate.step_bytes(len(rows), longest)
     return dataclasses.replace(
         pace,
         most_slice_tokens=min(turn_tokens, pace.most_slice_tokens),
         most_turn_tokens=turn_tokens,
+        most_row_bytes=max(0, free_bytes + held - taken),
+    )
+
+
+def step_bytes(
+    estimate: Estimate, step: Step, *, rows: list[Sequence], held: int, pace: Pace
+) -> int:
+    """What a step takes besides what there is before it."""
+    if step.slices:
+        return sum(
+            len(one.row_ids) * estimate.grown_slice_bytes(len(one.token_ids[0]), one.start_tokens)
+            for one in step.slices
+        )
+    lengths = [len(one.token_ids) for one in rows]
+    if not lengths or not step.decodes:
+        return 0
+    computing = estimate.step_bytes(len(step.decodes), max(lengths))
+    if not step.joins:
+        return computing
+    joined = estimate.batch_bytes(lengths)
+    if pace.most_row_bytes is not None:
+        joined = min(joined, pace.most_row_bytes)
+    return max(0, joined - held) + computing
+
+
+def least_bytes(estimate: Estimate, lengths: list[int], slicing_bytes: int) -> int:
+    """What rows of these lengths and computing take, in one batch or, where the padding of that
+    is more, in one of short and one of long rows. The runner parts them when it must."""
+    ordered = sorted(lengths)
+    choices = ((ordered[:at], ordered[at:]) for at in range(len(ordered)))
+    return min(
+        sum(map(estimate.batch_bytes, parts))
+        + max(slicing_bytes, sum(estimate.step_bytes(len(one), max(one)) for one in parts if one))
+        for parts in choices
     )
 
 

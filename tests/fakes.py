@@ -82,6 +82,9 @@ class FakeMemory:
     def set_limit(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
 
+    def bound_pool(self, most_bytes: int) -> None:
+        self.most_pool_bytes = most_bytes
+
     def read(self) -> MemoryReadings:
         return MemoryReadings(active_bytes=self.active_bytes)
 
@@ -149,6 +152,10 @@ class FakeRunner:
     @property
     def num_bytes(self) -> int:
         return 0
+
+    @property
+    def num_groups(self) -> int:
+        return 1
 
     def reset(self) -> None:
         self.prefilled: dict[int, list[int]] = {}

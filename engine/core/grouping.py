@@ -15,6 +15,7 @@ import functools
 from collections.abc import Mapping, Sequence
 
 MAX_GROUPS = 4
+_PASSES_WORTH = (1.0, 0.1, 0.0)  # where memory is short, a pass counts less than padding
 
 
 def group_by_length(
@@ -43,6 +44,22 @@ def group_by_length(
     _, starts = best(len(order), MAX_GROUPS)
     stops = (*starts[1:], len(order))
     return [sorted(order[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+
+
+def group_within(
+    lengths: Sequence[int], *, pass_bytes: float, bytes_per_token: float, most_bytes: float
+) -> list[list[int]]:
+    """The same, with as many further groups as it takes until the rows, padded, need no more than
+    `most_bytes`; if they always do, those with the least padding."""
+    groups: list[list[int]] = []
+    for worth in _PASSES_WORTH:
+        groups = group_by_length(
+            lengths, pass_bytes=worth * pass_bytes, bytes_per_token=bytes_per_token
+        )
+        needed = padded_bytes(groups, lengths, pass_bytes=0, bytes_per_token=bytes_per_token)
+        if needed <= most_bytes:
+            break
+    return groups
 
 
 def padded_bytes(

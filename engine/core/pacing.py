@@ -31,6 +31,7 @@ class Pace:
     most_slice_tokens: int = _MOST_SLICE_TOKENS
     least_slice_tokens: int = _LEAST_SLICE_TOKENS
     most_turn_tokens: int | None = None  # of all slices of a turn, where memory bounds them
+    most_row_bytes: int | None = None  # of the rows that decode, padded, likewise
 
     @classmethod
     def of(cls, spec: wire.ModelSpec, *, may_batch: bool) -> Pace:

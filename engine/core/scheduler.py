@@ -233,7 +233,12 @@ class Scheduler:
             sequence.computed_tokens += 1
         if self._batch:
             self._ledger.book_decode()
-        return Step(leaves=leaves, joins=joins, decodes=_row_ids(self._batch))
+        return Step(
+            leaves=leaves,
+            joins=joins,
+            decodes=_row_ids(self._batch),
+            most_row_bytes=self.pace.most_row_bytes,
+        )
 
     def _take_leaves(self) -> tuple[int, ...]:
         """Rows that have ended, and rows whose last token is already being drawn."""

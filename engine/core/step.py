@@ -65,13 +65,15 @@ class Join:
 class Step:
     """In this order: rows leave, slices are computed, rows join, the batch draws a token a row.
 
-    A step that does nothing only waits for what is still being computed.
+    A step that does nothing only waits for what is still being computed. `most_row_bytes`: what
+    the batch's caches may take, padding included, where memory bounds them.
     """
 
     leaves: tuple[int, ...] = ()
     slices: tuple[Slice, ...] = ()
     joins: tuple[Join, ...] = ()
     decodes: tuple[int, ...] = ()
+    most_row_bytes: int | None = None
 
     @property
     def computed_row_ids(self) -> tuple[int, ...]:
@@ -105,9 +107,11 @@ class Outcome:
 
 
 class StepRunner(Protocol):
-    """What computes steps: model/runner.py, or a fake."""
+    """What computes steps: model/runner.py, or a fake. `num_groups`: of batches."""
 
     @property
     def num_bytes(self) -> int: ...
+    @property
+    def num_groups(self) -> int: ...
     def run(self, step: Step) -> Outcome | None: ...
     def reset(self) -> None: ...

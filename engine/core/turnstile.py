@@ -30,7 +30,10 @@ class Turnstile:
         """It does not fit now."""
         if sequence.passed_since is None:
             sequence.passed_since = self._num_admitted
-        if self._first is None or self._first.status is not Status.WAITING:
+        first = self._first
+        if first is not None and first.status is not Status.WAITING:
+            first = None
+        if first is None or self._num_passes(sequence) > self._num_passes(first):
             self._first = sequence
 
     def _num_passes(self, sequence: Sequence) -> int:

@@ -6,12 +6,13 @@ share a group is core/grouping.py's; rows move between groups only when that sav
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from engine.core.grouping import group_by_length, padded_bytes
+from engine.core.grouping import group_within, padded_bytes
 from engine.model import caches as row_caches
 from engine.model.batch import NewRow, RowBatch
 from engine.model.caches import Caches
@@ -21,7 +22,8 @@ _WORTH_MOVING = 0.8
 
 
 class GroupedBatch:
-    """`row_ids` in the order of joining. `pass_bytes`: what another call of the model costs."""
+    """`row_ids` in the order of joining. `pass_bytes`: what another call of the model costs.
+    `most_bytes`: what all rows' caches may take, with their padding."""
 
     def __init__(self, model: Any, *, pass_bytes: int):
         self._model = model
@@ -31,6 +33,7 @@ class GroupedBatch:
         self._orders: list[mx.array] = []  # of each group, where its rows are among all
         self._from_groups: mx.array | None = None
         self.row_ids: list[int] = []
+        self.most_bytes: float = math.inf
 
     @property
     def num_groups(self) -> int:
@@ -95,7 +98,8 @@ class GroupedBatch:
         self, groups: list[list[int]], new: dict[int, NewRow], lengths: dict[int, int]
     ) -> None:
         best = self._best(lengths)
-        if self._cost(best, lengths) < _WORTH_MOVING * self._cost(groups, lengths):
+        is_cheaper = self._cost(best, lengths) < _WORTH_MOVING * self._cost(groups, lengths)
+        if is_cheaper or self._padded_bytes(groups, lengths) > self.most_bytes:
             groups = best
         self._groups = self._filled(groups, new)
         self._note_order()
@@ -140,10 +144,11 @@ class GroupedBatch:
         self._from_groups = mx.array(sorted(range(len(flat)), key=flat.__getitem__))
 
     def _best(self, lengths: dict[int, int]) -> list[list[int]]:
-        groups = group_by_length(
+        groups = group_within(
             [lengths[row_id] for row_id in self.row_ids],
             pass_bytes=self._pass_bytes,
             bytes_per_token=self._bytes_per_token,
+            most_bytes=self.most_bytes,
         )
         return [[self.row_ids[index] for index in group] for group in groups]
 
@@ -154,6 +159,9 @@ class GroupedBatch:
             pass_bytes=self._pass_bytes,
             bytes_per_token=self._bytes_per_token,
         )
+
+    def _padded_bytes(self, groups: list[list[int]], lengths: dict[int, int]) -> float:
+        return padded_bytes(groups, lengths, pass_bytes=0, bytes_per_token=self._bytes_per_token)
 
     def _lengths(self) -> dict[int, int]:
         return {

@@ -6,7 +6,7 @@ It decides nothing; guard.py does.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 import mlx.core as mx
@@ -40,6 +40,7 @@ class Memory(Protocol):
     def read(self) -> MemoryReadings: ...
     def read_device(self) -> MemoryReadings: ...
     def set_limit(self, limit_bytes: int) -> None: ...
+    def bound_pool(self, most_bytes: int) -> None: ...
     def clear_pool(self) -> None: ...
 
 
@@ -75,14 +76,22 @@ class DeviceMemory:
     """
 
     def __init__(
-        self, *, explicit_ceiling_bytes: int | None = None, machine: Machine | None = None
+        self,
+        *,
+        explicit_ceiling_bytes: int | None = None,
+        machine: Machine | None = None,
+        kind: DeviceKind | None = None,
+        read_info: Callable[[], DeviceInfo] | None = None,
     ):
+        """None: what this machine and MLX say."""
         self.peaks = PeakMeter()
-        self.kind = device_kind()
+        self.kind = kind or device_kind()
         self._machine = machine or this_machine()
-        self.device = "cpu" if self.is_cpu else str(_info().get("device_name", "gpu"))
+        self._read_info = read_info or _info
+        info = {} if self.is_cpu else self._read_info()
+        self.device = "cpu" if self.is_cpu else str(info.get("device_name", "gpu"))
         self.ceiling_bytes = explicit_ceiling_bytes or automatic_ceiling(
-            self._machine.total_bytes, None if self.is_cpu else device_bytes(_info())
+            self._machine.total_bytes, device_bytes(info)
         )
         self.set_limit(self.ceiling_bytes)
 
@@ -93,13 +102,18 @@ class DeviceMemory:
     def set_limit(self, limit_bytes: int) -> None:
         """Near it MLX submits no further ahead of the device, and lets go of unused buffers."""
         mx.set_memory_limit(limit_bytes)
-        mx.set_cache_limit(int(limit_bytes * _POOL_FRACTION))
+        self._most_pool_bytes = int(limit_bytes * _POOL_FRACTION)
+        self.bound_pool(self._most_pool_bytes)
+
+    def bound_pool(self, most_bytes: int) -> None:
+        """What is unused beyond that goes back when MLX allocates next."""
+        mx.set_cache_limit(max(0, min(most_bytes, self._most_pool_bytes)))
 
     def read(self) -> MemoryReadings:
         active_bytes, pool_bytes = mx.get_active_memory(), mx.get_cache_memory()
         others_bytes = self._machine.others_bytes()
         if self.kind == "cuda":
-            others_bytes = others_on_device(_info(), own_bytes=active_bytes + pool_bytes)
+            others_bytes = others_on_device(self._read_info(), own_bytes=active_bytes + pool_bytes)
         return MemoryReadings(
             active_bytes=active_bytes,
             pool_bytes=pool_bytes,

@@ -78,6 +78,11 @@ class Runner:
         prefilled = (row_caches.num_bytes(row.caches) for row in self._prefilled.values())
         return self._batch.num_bytes + sum(prefilled)
 
+    @property
+    def num_groups(self) -> int:
+        """Batches that its rows decode in."""
+        return self._batch.num_groups
+
     def restore_row(
         self,
         row_id: int,
@@ -122,6 +127,8 @@ class Runner:
     def _submit(self, step: Step) -> Outcome | None:
         before, self._submitted = self._submitted, None
         outcome = None
+        if step.most_row_bytes is not None:
+            self._batch.most_bytes = step.most_row_bytes
         # A slice's time teaches the cost model, so the step before it ends first; a join takes the
         # buffers of what was sliced.
         if before is not None and (step.slices or (step.joins and before.sliced)):

@@ -91,6 +91,11 @@ class Estimate:
         parts = self.slice_parts(slice_tokens, context_tokens)
         return _corrected(parts, self.correction.slices)
 
+    def grown_slice_bytes(self, tokens: int, context: int) -> int:
+        """A slice, and what it adds to its row."""
+        caches = self.row_bytes(context + tokens) - self.row_bytes(context)
+        return self.slice_bytes(tokens, context) + max(0, caches)
+
     def step_bytes(self, num_rows: int, longest_tokens: int) -> int:
         """What drawing a token for each of so many rows takes besides the caches, in a step in
         which rows join or their caches grow."""
@@ -129,7 +134,7 @@ class Estimate:
         """The largest slice that fits, never less than the smallest."""
         tokens = at_most
         while tokens > SMALLEST_SLICE_TOKENS:
-            if self._grown_slice_bytes(tokens, context_tokens) <= room_bytes:
+            if self.grown_slice_bytes(tokens, context_tokens) <= room_bytes:
                 return tokens
             tokens //= 2
         return SMALLEST_SLICE_TOKENS
@@ -150,10 +155,6 @@ class Estimate:
         fixed = self.alone_bytes(most) - windowed - int(most * each)
         grown = int(GROWTH_TOKENS * each) if self.token_bytes else 0
         return RowNeeds(fixed_bytes=fixed + grown, token_bytes=int(each) + 1, windows=windows)
-
-    def _grown_slice_bytes(self, tokens: int, context: int) -> int:
-        caches = self.row_bytes(context + tokens) - self.row_bytes(context)
-        return self.slice_bytes(tokens, context) + max(0, caches)
 
     @property
     def _activation_elements(self) -> int:

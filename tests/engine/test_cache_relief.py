@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.relief import Relief
 from tests.engine.cache.toys import compute, query
 from tests.engine.worker_rig import Engine
 
@@ -19,3 +20,19 @@ def test_when_memory_gets_tight_the_cache_gives_back_what_is_too_much() -> None:
     engine.turn()
     assert 0 < engine.prefixes.memory.used_bytes <= PROMPT_BYTES - excess_bytes
     assert engine.memory.num_clears > 0
+
+
+def test_the_cache_gives_way_to_what_is_computed_next_and_no_further() -> None:
+    engine = Engine(ceiling_bytes=LIMIT_BYTES)
+    compute(engine.prefixes, query(range(PROMPT_BYTES // 4)))
+    engine.turn()
+    engine.memory.active_bytes = LIMIT_BYTES // 2
+    clear_pool = engine.memory.clear_pool
+    relief = Relief(engine.pool, engine.memory, engine.prefixes, clear_pool=clear_pool)
+    limits = relief.limits(engine.pool.handles)
+    assert limits.tier_bytes == PROMPT_BYTES
+    limits.make_room(limits.free_bytes)
+    assert engine.prefixes.memory.used_bytes == PROMPT_BYTES
+    assert engine.memory.most_pool_bytes == 0
+    limits.make_room(limits.free_bytes + 1)
+    assert 0 < engine.prefixes.memory.used_bytes < PROMPT_BYTES

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from engine import wire
 from engine.core.cost import CostModel
 from engine.core.limits import Limits
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
-from engine.core.slicing import plan_slices
-from engine.row_memory import Admission, hold_to_memory
+from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
+from engine.core.step import Join, Step
+from engine.row_memory import Admission, hold_to_memory, step_bytes
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from engine.wire import Level
@@ -48,7 +51,7 @@ def test_slices_shrink_to_the_smallest_when_nothing_is_free() -> None:
     for free_bytes, expected in ((50 * GIB, 2048), (0, 32)):
         limits = Limits(free_bytes=free_bytes)
         pace = Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True)
-        held = hold_to_memory(pace, ESTIMATE, limits, rows=rows)
+        held = hold_to_memory(pace, ESTIMATE, limits, rows=rows, held=0)
         assert held.most_slice_tokens == expected
         assert held.most_turn_tokens is not None and held.most_turn_tokens >= expected
 
@@ -62,6 +65,50 @@ def test_the_slices_of_a_turn_fit_together() -> None:
     cost = CostModel()
     for _ in range(9):
         cost.learn(tokens=2000, context=0, seconds=0.01)
-    pace = hold_to_memory(pace, ESTIMATE, Limits(free_bytes=free_bytes), rows=prompts)
+    pace = hold_to_memory(pace, ESTIMATE, Limits(free_bytes=free_bytes), rows=prompts, held=0)
     slices = plan_slices(prompts, cost=cost, pace=pace, seconds=9.0, now=0.0)
     assert sum(one.num_tokens for one in slices) <= 600
+
+
+def step_of(*lengths: int, room: int | None = None) -> int:
+    rows = [sequence(f"r{number}", length) for number, length in enumerate(lengths)]
+    joins = tuple(
+        Join(
+            row_id=number,
+            prompt_token_ids=tuple(range(length)),
+            output_token_ids=(),
+            sampling=wire.Sampling(seed=number),
+        )
+        for number, length in enumerate(lengths)
+    )
+    step = Step(joins=joins, decodes=tuple(range(len(lengths))))
+    pace = dataclasses.replace(
+        Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True), most_row_bytes=room
+    )
+    return step_bytes(ESTIMATE, step, rows=rows, held=0, pace=pace)
+
+
+def test_a_join_needs_its_padding_unless_rows_are_parted_for_lack_of_room() -> None:
+    lengths = (8000, 300, 300, 300)
+    padded = step_of(*lengths)
+    assert padded >= ESTIMATE.batch_bytes(lengths)
+    room = ESTIMATE.row_bytes(8000) + 3 * ESTIMATE.row_bytes(600)
+    assert step_of(*lengths, room=room) < padded - ESTIMATE.row_bytes(8000)
+
+
+def test_a_long_row_joins_short_ones_where_its_own_length_fits() -> None:
+    """Padded to it, the short ones would not."""
+    lengths = [16_000, 200, 200, 200, 200]
+    free_bytes = ESTIMATE.row_bytes(16_000) + 5 * ESTIMATE.row_bytes(1_000)
+    assert free_bytes < ESTIMATE.batch_bytes(lengths) / 2
+    assert num_admitted(Limits(free_bytes=free_bytes), lengths) == 5
+
+
+def test_the_prefix_cache_counts_as_room_for_rows_and_for_slices_worth_computing() -> None:
+    assert num_admitted(Limits(free_bytes=GIB, tier_bytes=3 * GIB), [4000] * 16) == num_admitted(
+        Limits(free_bytes=4 * GIB), [4000] * 16
+    )
+    pace = Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True)
+    limits = Limits(free_bytes=0, tier_bytes=50 * GIB)
+    held = hold_to_memory(pace, ESTIMATE, limits, rows=[sequence("a", 9000)], held=0)
+    assert held.most_slice_tokens == EFFICIENT_TOKENS

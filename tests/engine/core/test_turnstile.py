@@ -9,7 +9,7 @@ from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence
 from engine.core.turnstile import MOST_PASSES, Turnstile
-from engine.row_memory import Admission
+from engine.row_memory import Admission, least_bytes
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from tests.engine.sizing.configs import QWEN3_8B
@@ -21,7 +21,7 @@ ROOM_BYTES = 6 * GIB
 
 
 class Model:
-    """A model whose rows end after a while; memory is what their padded batch takes."""
+    """A model whose rows end after a while; memory is what they take, parted where that is less."""
 
     def __init__(self) -> None:
         pace = Pace(max_rows=16, stall_seconds=0.1, decode_share=0.5)
@@ -30,7 +30,8 @@ class Model:
 
     @property
     def row_bytes(self) -> int:
-        return ESTIMATE.batch_bytes(len(one.token_ids) + 100 for one in self.scheduler.rows)
+        lengths = [len(one.token_ids) + 100 for one in self.scheduler.rows]
+        return least_bytes(ESTIMATE, lengths, 0) if lengths else 0
 
     def add(self, name: str, prompt_tokens: int) -> Sequence:
         work = make_work(name, prompt=range(prompt_tokens), max_tokens=100)
