@@ -22,6 +22,7 @@ from typing import Any
 from engine.config import EngineConfig
 from engine.model.memory import DeviceKind
 from engine.peaks import ModelPeaks
+from engine.sizing.encoder import EncoderEstimate
 from engine.sizing.estimate import (
     CPU_CORRECTION,
     CUDA_CORRECTION,
@@ -60,12 +61,13 @@ class Estimates:
         self._stored = self._read()
         self._saved_at = clock()
 
-    def get(self, folder: Path, numbers: Numbers) -> ModelPeaks:
+    def get(self, folder: Path, numbers: Numbers, *, is_encoder: bool = False) -> ModelPeaks:
         """The same one for the same config. Raises UnreadableConfig."""
         shape = read_shape(folder)
         key = _key(folder, numbers)
         if key not in self._models:
-            estimate = Estimate(shape, numbers, correction=self._usual)
+            formula = EncoderEstimate if is_encoder else Estimate
+            estimate = formula(shape, numbers, correction=self._usual)
             self._models[key] = ModelPeaks(
                 estimate, runs_ahead=self._runs_ahead, **self._learned(key)
             )

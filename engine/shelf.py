@@ -30,10 +30,9 @@ from engine.model.runner import Runner
 from engine.model.snapshots import needs_of
 from engine.model.text import TextFactory
 from engine.model.vectors import open_runner
-from engine.peaks import MeasuredRunner, ModelPeaks
+from engine.peaks import MeasuredComputer, MeasuredRunner, ModelPeaks
 from engine.reuse import PrefixReuse
 from engine.safe_reuse import SafeReuse
-from engine.sizing.encoder import encoder_estimate
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import UnreadableConfig
 from engine.vector_handle import Computer, VectorHandle
@@ -76,16 +75,13 @@ class DeviceShelf:
         return stored_weight_bytes(Path(spec.path), casts_to_float32=self._casts_to_float32)
 
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None:
-        if not _is_encoder(spec):
-            return self._peaks(spec).estimate
-        try:
-            return encoder_estimate(Path(spec.path), self._numbers(spec))
-        except UnreadableConfig as error:
-            raise LoadFailed(str(error)) from error
+        return self._peaks(spec).estimate
 
     def _peaks(self, spec: wire.ModelSpec) -> ModelPeaks:
         try:
-            return self._estimates.get(Path(spec.path), self._numbers(spec))
+            return self._estimates.get(
+                Path(spec.path), self._numbers(spec), is_encoder=_is_encoder(spec)
+            )
         except UnreadableConfig as error:
             raise LoadFailed(str(error)) from error
 
@@ -143,7 +139,12 @@ class DeviceShelf:
             runner = open_runner(loaded.model, loaded.tokenizer, spec)
         return VectorHandle(
             spec,
-            runner=runner,
+            runner=MeasuredComputer(
+                runner,
+                self._peaks(spec),
+                self._memory.peaks,
+                note_learned=self._estimates.note_learned,
+            ),
             estimate=self.estimate(spec),
             ledger=self._ledger,
             vitals=self._vitals,

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.sizing.encoder import encoder_estimate
+from engine.sizing.encoder import EncoderEstimate
 from engine.sizing.estimate import Numbers
+from engine.sizing.shape import read_shape
 from tests.tiny_encoders import FAMILIES, HEADS, POSITIONS, make_encoder
 
 
@@ -17,7 +18,8 @@ def test_needs_cover_every_length_and_meet_the_longest(
     tmp_path: Path, family: str, may_fuse: bool
 ) -> None:
     make_encoder(tmp_path, family)
-    estimate = encoder_estimate(tmp_path, Numbers(compute_bytes=4, may_fuse=may_fuse))
+    numbers = Numbers(compute_bytes=4, may_fuse=may_fuse)
+    estimate = EncoderEstimate(read_shape(tmp_path), numbers)
     needs = estimate.needs()
     for length in (1, 17, 64, POSITIONS):
         assert needs.bytes_for(length) >= estimate.alone_bytes(length)
