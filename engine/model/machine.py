@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Any, Protocol
 
 import psutil
 
@@ -21,6 +21,7 @@ _FOOTPRINT_OFFSET = 16 + 7 * 8  # behind the uuid: seven numbers, then ri_phys_f
 _NO_LIMIT_BYTES = 1 << 60  # cgroup v1 says "none" by a number about as large as there are
 
 ReadUsage = Callable[[], bytes]
+ReadRam = Callable[[], Any]  # psutil's: it asks sysctl and the kernel's page counts on macOS
 
 
 class Machine(Protocol):
@@ -58,15 +59,18 @@ class MacMachine:
     """The footprint is what macOS itself counts against a process: compressed pages and the GPU's
     buffers are in it, shared libraries are not."""
 
-    def __init__(self, read_usage: ReadUsage | None = None) -> None:
-        self._read_usage = read_usage or _proc_pid_rusage
-        self.total_bytes = int(psutil.virtual_memory().total)
+    def __init__(
+        self, read_usage: ReadUsage | None = None, read_ram: ReadRam = psutil.virtual_memory
+    ) -> None:
+        self._read_usage = read_usage or process_usage
+        self._read_ram = read_ram
+        self.total_bytes = int(read_ram().total)
 
     def process_bytes(self) -> int:
         return parse_footprint(self._read_usage())
 
     def others_bytes(self) -> int:
-        memory = psutil.virtual_memory()
+        memory = self._read_ram()
         return max(0, int(memory.total - memory.available) - self.process_bytes())
 
 
@@ -113,9 +117,10 @@ def _limits_upwards(mount: Path, path: str, name: str) -> Iterator[int]:
             yield int(text)
 
 
-def _proc_pid_rusage() -> bytes:
+def process_usage(library: Any = None) -> bytes:
+    """A rusage_info_v2 of this process. `library`: None means macOS's own libproc."""
     buffer = ctypes.create_string_buffer(_RUSAGE_BYTES)
-    library = ctypes.CDLL("/usr/lib/libproc.dylib", use_errno=True)
+    library = library or ctypes.CDLL("/usr/lib/libproc.dylib", use_errno=True)
     if library.proc_pid_rusage(os.getpid(), _RUSAGE_INFO_V2, buffer) != 0:
         raise OSError(ctypes.get_errno(), "proc_pid_rusage")
     return buffer.raw

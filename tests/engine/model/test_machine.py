@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import struct
 from pathlib import Path
+from typing import Any
 
+import mlx.core as mx
 import psutil
 import pytest
 
@@ -13,9 +17,15 @@ from engine.model.machine import (
     MacMachine,
     cgroup_limits,
     parse_footprint,
+    process_usage,
     this_machine,
 )
-from engine.model.memory import automatic_ceiling, device_bytes, others_on_device
+from engine.model.memory import (
+    DeviceMemory,
+    automatic_ceiling,
+    device_bytes,
+    others_on_device,
+)
 
 GIB = 1024**3
 MEMINFO = "MemTotal:       65536000 kB\nMemAvailable: 32768000 kB\nHugePages_Total: 0\n"
@@ -88,6 +98,42 @@ def test_macos_counts_the_footprint() -> None:
     usage = struct.pack("=16s18Q", b"u" * 16, *fields)
     assert parse_footprint(usage) == 3 * GIB
     assert MacMachine(lambda: usage).process_bytes() == 3 * GIB
+
+
+class LibProc:
+    """macOS's library, as it answers for a process of 3 GiB. Flavour 2 is rusage_info_v2."""
+
+    def __init__(self, result: int = 0) -> None:
+        self._result = result
+
+    def proc_pid_rusage(self, pid: int, flavour: int, buffer: Any) -> int:
+        assert (pid, flavour, len(buffer)) == (os.getpid(), 2, 16 + 18 * 8)
+        struct.pack_into("=16s8Q", buffer, 0, b"u" * 16, 1, 2, 3, 4, 5, 6, 5 * GIB, 3 * GIB)
+        return self._result
+
+
+@dataclasses.dataclass(frozen=True)
+class Ram:
+    total: int = 64 * GIB
+    available: int = 41 * GIB
+
+
+def test_metal_has_its_working_set_and_counts_the_footprint() -> None:
+    before_bytes = mx.set_memory_limit(1 << 60)
+    machine = MacMachine(lambda: process_usage(LibProc()), Ram)
+    apple = {"device_name": "Apple M3 Max", "max_recommended_working_set_size": 48 * GIB}
+    memory = DeviceMemory(machine=machine, kind="metal", read_info=lambda: apple)
+    assert mx.set_memory_limit(before_bytes) == 48 * GIB
+    assert (memory.device, memory.ceiling_bytes) == ("Apple M3 Max", 48 * GIB)
+    readings = memory.read()
+    assert (readings.process_bytes, readings.others_bytes) == (3 * GIB, 20 * GIB)
+    assert DeviceMemory(explicit_ceiling_bytes=GIB, machine=machine).ceiling_bytes == GIB
+    mx.set_memory_limit(before_bytes)
+
+
+def test_macos_that_does_not_answer_is_an_error_and_no_zero() -> None:
+    with pytest.raises(OSError, match="proc_pid_rusage"):
+        process_usage(LibProc(result=-1))
 
 
 def test_this_machine_reads_about_what_psutil_reads() -> None:
