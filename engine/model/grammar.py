@@ -39,6 +39,11 @@ class GrammarShop:
         self._tokens: LLTokenizer | None = None
         self._compiled: collections.OrderedDict[str, LLMatcher] = collections.OrderedDict()
 
+    @property
+    def num_compiled(self) -> int:
+        """Those that are kept: at most MAX_COMPILED, the last ones used."""
+        return len(self._compiled)
+
     def order(self, work: wire.Work) -> OrderedGrammar | None:
         """None for an answer that may be anything."""
         is_held = work.grammar is not None or work.tool_choice.is_required

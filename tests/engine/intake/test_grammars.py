@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psutil
 import pytest
 
 from engine import wire
 from engine.intake.grammar_check import grammars_of
 from engine.intake.grammar_desk import MAX_SOURCE_CHARACTERS, GrammarDesk
+from engine.intake.grammar_trial import MEMORY_BYTES
 from engine.intake.refusal import Refusal
 from tests.makers import make_generate
 from tests.waiting import wait_until
@@ -181,6 +185,19 @@ def test_nothing_nasty_harms_the_desk(desk: GrammarDesk) -> None:
     assert {"deep", "product", "crossing", "choices"} <= refused.keys()
     assert {one.param for one in refused.values()} == {PARAM}
     wait_until(lambda: desk.check([nasty("regex", "after(wards)?")]))
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS enforces no cap on memory")
+def test_a_trial_has_a_cap_on_its_memory() -> None:
+    command = [sys.executable, "-m", "engine.intake.grammar_trial"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as trial:
+        assert trial.stdin is not None and trial.stdout is not None
+        assert trial.stdout.readline() == b"ready\n"
+        process = psutil.Process(trial.pid)
+        cap, _ = process.rlimit(psutil.RLIMIT_AS)
+        assert 0 < cap <= process.memory_info().vms + MEMORY_BYTES
+        trial.stdin.close()
+    assert trial.returncode == 0
 
 
 def nasty(kind: str, source: Any) -> wire.Grammar:

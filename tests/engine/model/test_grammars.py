@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from engine import wire
+from engine.model.grammar import MAX_COMPILED, GrammarShop
 from tests.engine.model.rig import Run, loaded, make_handle, random_works, run_alone
 from tests.fakes import make_work
-from tests.tiny_models import END_THINK_ID, THINK_ID
+from tests.tiny_models import END_THINK_ID, IM_END_ID, THINK_ID
+from tests.waiting import wait_until
 
 MODEL = "tiny-qwen3"
 SCHEMA = {
@@ -194,3 +196,14 @@ def test_a_grammar_that_grows_too_complex_fails_its_request_only() -> None:
     end = run.ends["hard"]
     assert isinstance(end, wire.Failed) and end.code == wire.Code.INVALID_VALUE
     assert is_valid("regex", text_of(run, "regex"))
+
+
+def test_compiled_grammars_are_kept_and_their_number_is_bounded() -> None:
+    shop = GrammarShop(loaded(MODEL).tokenizer, end_token_ids=[IM_END_ID])
+    choices = [grammar("choice", [f"answer {number}"]) for number in range(MAX_COMPILED + 8)]
+    orders = [shop.order(make_held("choice", grammar=one)) for one in [*choices, *choices[-8:]]]
+
+    for order in orders:
+        assert order is not None
+        wait_until(lambda order=order: order.is_ready)  # type: ignore[misc]
+    assert shop.num_compiled == MAX_COMPILED
