@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from engine import wire
 from engine.transport.connection import Connection, Outage, RedisAway
@@ -62,7 +63,8 @@ class Listener:
             if key == wire.Keys.WORK:
                 self._on_work()
             else:
-                self._take_commands([fields["m"] for _, fields in entries])
+                commands = _commands_in(entries)
+                self._inbox.put(one for one in commands if not isinstance(one, wire.Configure))
 
     def _end_of(self, key: str) -> str:
         last: list[tuple[str, object]] = self._redis.xrevrange(key, count=1)
@@ -73,7 +75,7 @@ class Listener:
         self._done = self._redis.get(self._done_key)
         if self._done is not None:
             missed = self._redis.xrange(wire.Keys.CONTROL, min=f"({self._done}", max=end)
-            self._take_commands([fields["m"] for _, fields in missed], only=LASTING)
+            self._inbox.put(one for one in _commands_in(missed) if isinstance(one, LASTING))
 
     def _note_done(self) -> None:
         """A turn after they were handed over: who dies before that hears them again."""
@@ -88,8 +90,6 @@ class Listener:
             self._configure_line = line
             self._inbox.configure(wire.decode(line))
 
-    def _take_commands(self, lines: list[str], *, only: tuple[type, ...] = (object,)) -> None:
-        commands = [wire.decode(line) for line in lines]
-        self._inbox.put(
-            one for one in commands if isinstance(one, only) and not isinstance(one, wire.Configure)
-        )
+
+def _commands_in(entries: list[tuple[str, dict[str, str]]]) -> list[Any]:
+    return [wire.decode(fields["m"]) for _, fields in entries]
