@@ -15,13 +15,20 @@ from openai.types.chat.chat_completion_token_logprob import ChatCompletionTokenL
 DEMO_MODEL = "hearth-demo"
 ENDLESS_MODEL = "endless"
 PATIENCE_SECONDS = 90.0
+MAX_TOKENS = 64
 ROUNDING = 1e-4  # several times what the shape of a batch changes in a logit
 
 
 def request(model: str, content: str, **options: Any) -> dict[str, Any]:
     """Greedy unless told otherwise."""
     messages = [{"role": "user", "content": content}]
-    return {"model": model, "messages": messages, "temperature": 0.0, "max_tokens": 64, **options}
+    return {
+        "model": model,
+        "messages": messages,
+        "temperature": 0.0,
+        "max_tokens": MAX_TOKENS,
+        **options,
+    }
 
 
 def ask(client: OpenAI, model: str, content: str, **options: Any) -> str:

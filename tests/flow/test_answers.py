@@ -7,7 +7,15 @@ import json
 import pytest
 from openai import OpenAI
 
-from tests.flow.asking import RunningAnswer, ask, fresh_prompt, request
+from tests.flow.asking import (
+    MAX_TOKENS,
+    RunningAnswer,
+    ask,
+    fresh_prompt,
+    request,
+    sure_answer,
+    sure_answers,
+)
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
@@ -22,9 +30,9 @@ def test_the_demo_model_is_there_and_first(client: OpenAI, demo: str) -> None:
 
 
 def test_a_stream_joins_to_the_text_of_a_plain_answer(client: OpenAI, endless: str) -> None:
-    prompt = fresh_prompt()
+    prompt, whole = sure_answer(client, endless, max_tokens=MAX_TOKENS)
     streamed = RunningAnswer(client, endless, prompt)
-    assert streamed.text() == ask(client, endless, prompt)
+    assert streamed.text() == whole
     assert len(streamed.chunks) >= 3  # tokens drawn within milliseconds travel together
     assert streamed.finish_reason == "length"
 
@@ -48,14 +56,13 @@ def test_an_answer_tells_its_tokens(client: OpenAI, endless: str) -> None:
 
 
 def test_a_stop_string_ends_the_answer_before_it(client: OpenAI, endless: str) -> None:
-    prompt = fresh_prompt()
-    whole = ask(client, endless, prompt)
+    prompt, whole = sure_answer(client, endless, max_tokens=MAX_TOKENS)
     stop = whole[len(whole) // 2 :][:4]
     assert ask(client, endless, prompt, stop=[stop]) == whole.split(stop)[0]
 
 
 def test_rows_that_join_and_leave_do_not_change_one_another(client: OpenAI, endless: str) -> None:
-    prompts = [fresh_prompt() for _ in range(6)]
+    prompts, _ = sure_answers(client, endless, 6, max_tokens=100)
     lengths = [10, 25, 40, 60, 80, 100]
     alone = [
         ask(client, endless, prompt, max_tokens=length)
