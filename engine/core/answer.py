@@ -122,7 +122,7 @@ class Answer:
                 if held := self._stops.flush():
                     shown.append(Piece(channel=wire.Channel.CONTENT, text=held))
                 text = piece.text
-            if text:
+            if text or piece.tool_call is not None:
                 shown.append(dataclasses.replace(piece, text=text))
         return shown
 

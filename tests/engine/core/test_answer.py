@@ -74,6 +74,21 @@ def test_stop_strings_do_not_count_in_reasoning() -> None:
     assert one.ending is None
 
 
+def test_a_call_keeps_its_name_beside_stop_strings() -> None:
+    """A call begins with a name and no text yet."""
+    call = wire.ToolCallPart(index=0, call_id="call_1", name="f")
+    begun = Piece(channel=wire.Channel.TOOL_CALL, text="", tool_call=call)
+
+    class CallingText(FakeTextStream):
+        def add(self, token_id: int) -> list[Piece]:
+            return [begun]
+
+    one = Answer(make_work("r", stop=("b",)), CallingText(), end_token_ids=())
+    (event,) = one.add(1)
+
+    assert isinstance(event, wire.Delta) and event.tool_call == call
+
+
 def test_max_tokens_ends_the_answer_with_all_its_text() -> None:
     one = answer(max_tokens=2)
     assert say(one, [1, 7]) == "bh"
