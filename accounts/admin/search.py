@@ -19,7 +19,9 @@ def rows_of(term: str, rows: QuerySet[Any]) -> QuerySet[Any]:
     for owners, column in ((_people(term), "user_id"), (_keys(term), "api_key_id")):
         if len(owners) == 1:  # of several together no index gives the newest
             return rows.filter(**{column: owners[0]})
-    return rows.filter(model_name=term)
+    of_model = rows.filter(model_name=term)
+    # In order, the database would walk over all rows to find out that there is none
+    return of_model if of_model.order_by().exists() else rows.none()
 
 
 def _people(term: str) -> list[int]:

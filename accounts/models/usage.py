@@ -64,7 +64,7 @@ class UsageRecord(TokenCounts):
             models.Index(fields=["-created_at", "-id"], name="usage_newest"),
             models.Index(fields=["user", "-created_at"], name="usage_of_person"),
             models.Index(fields=["api_key", "-created_at"], name="usage_of_key"),
-            models.Index(fields=["model_name", "-created_at"], name="usage_of_model"),
+            models.Index(fields=["model_name", "-created_at", "-id"], name="usage_of_model"),
             models.Index(fields=["end", "-created_at", "-id"], name="usage_by_end"),
         ]
 

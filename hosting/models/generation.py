@@ -128,7 +128,7 @@ class Generation(models.Model):
             # Lists of what is rare among millions
             models.Index(fields=["state", "-created_at", "-id"], name="generations_by_state"),
             models.Index(fields=["api_key", "-created_at"], name="generations_of_key"),
-            models.Index(fields=["model_name", "-created_at"], name="generations_of_model"),
+            models.Index(fields=["model_name", "-created_at", "-id"], name="generations_of_model"),
         ]
 
     def __str__(self) -> str:
