@@ -22,6 +22,15 @@ from hosting.actions.refusals import Refusal
 from hosting.models import Generation, HostedModel
 
 COST = 164  # the most that HELLO and an answer of 10 tokens may take
+# A limit, and how many of those that ask at once it lets in
+KINDS = [
+    ("max_concurrent", 7, 7),
+    ("max_queued", 7, 7),
+    ("requests_per_minute", 7, 7),
+    ("tokens_per_minute", 7 * COST + 100, 8),  # the last one gets what is left
+    ("tokens_per_day", 7 * COST + 9, 7),
+    ("tokens_per_month", 7 * COST + 9, 7),
+]
 HELLO = ({"role": "user", "content": "Hello there"},)
 
 
@@ -73,17 +82,7 @@ def at_once(call: Callable[[], Any], *, num_threads: int = 20, each: int = 10) -
         return [answer for answers in pool.map(run, range(num_threads)) for answer in answers]
 
 
-@pytest.mark.parametrize(
-    ("limit", "value", "admitted"),
-    [
-        ("max_concurrent", 7, 7),
-        ("max_queued", 7, 7),
-        ("requests_per_minute", 7, 7),
-        ("tokens_per_minute", 7 * COST + 100, 8),  # the last one gets what is left
-        ("tokens_per_day", 7 * COST + 9, 7),
-        ("tokens_per_month", 7 * COST + 9, 7),
-    ],
-)
+@pytest.mark.parametrize(("limit", "value", "admitted"), KINDS)
 def test_two_hundred_at_once_never_pass_a_limit(
     ask: Callable[..., Generation], person: User, limit: str, value: int, admitted: int
 ) -> None:
@@ -234,13 +233,19 @@ def test_nothing_starts_after_access_has_ended(
         ask()
 
 
+@pytest.mark.parametrize(("limit", "value", "admitted"), KINDS)
 def test_two_hundred_at_once_never_pass_a_key(
-    ask: Callable[..., Generation], person: User, key: ApiKey
+    ask: Callable[..., Generation],
+    person: User,
+    key: ApiKey,
+    limit: str,
+    value: int,
+    admitted: int,
 ) -> None:
     Quota.objects.create(user=person, max_concurrent=1000)
-    Quota.objects.create(api_key=key, tokens_per_day=7 * COST + 9, max_queued=50)
+    Quota.objects.create(api_key=key, **{limit: value})
     answers = at_once(lambda: ask(api_key=key))
-    assert sum(isinstance(answer, Generation) for answer in answers) == 7
+    assert sum(isinstance(answer, Generation) for answer in answers) == admitted
 
 
 def test_what_has_begun_waits_no_longer(ask: Callable[..., Generation], person: User) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from channels.testing import WebsocketCommunicator
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import URLPattern, get_resolver
@@ -22,7 +23,6 @@ from accounts.keys import create_api_key
 from accounts.models import ApiKey, Quota, User
 from hosting import asgi
 from hosting.models import Conversation, Generation, HostedModel, Message
-from hosting.sockets import SIGNED_OUT
 from tests.accounts.factors import add_app, add_codes, add_passkey, just_confirmed
 from tests.hosting.scripted_engine import ScriptedEngine
 
@@ -315,25 +315,32 @@ def test_no_script_gets_in_without_a_key_for_it(
     assert Generation.objects.count() == 1
 
 
+async def opens(route: str, browser: Client) -> bool:
+    """Whether the socket stays open for that browser once it has asked for something."""
+    cookie = browser.cookies.get(settings.SESSION_COOKIE_NAME)
+    headers = [(b"host", b"localhost"), (b"origin", b"http://localhost")]
+    headers += [(b"cookie", f"{cookie.key}={cookie.value}".encode())] if cookie else []
+    socket = WebsocketCommunicator(asgi.application, f"/{route}", headers=headers)
+    if not (await socket.connect())[0]:
+        return False
+    await socket.send_json_to({"type": "watch", "instrument": "live"})
+    answer = await socket.receive_output(timeout=10)
+    await socket.disconnect()
+    return answer["type"] != "websocket.close"
+
+
 @pytest.mark.parametrize("route", SOCKETS)
-async def test_sockets_turn_away_whom_they_are_not_for(route: str, transactional_db: None) -> None:
-    socket = WebsocketCommunicator(
-        asgi.application,
-        f"/{route}",
-        headers=[(b"host", b"testserver"), (b"origin", b"http://testserver")],
-    )
-    is_open, code = await socket.connect()
-    if is_open:
-        closed = await socket.receive_output()
-        assert (closed["type"], closed["code"]) == ("websocket.close", SIGNED_OUT)
-    else:
-        assert code
+async def test_sockets_open_for_whom_they_are_alone(
+    callers: dict[str, Client], engine: ScriptedEngine, route: str
+) -> None:
+    opened = {caller for caller, browser in callers.items() if await opens(route, browser)}
+    assert opened == ALLOWED[SOCKETS[route]]
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "http://testserver:81", "null", ""])
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost:81", "null", ""])
 async def test_no_socket_opens_for_another_site(transactional_db: None, origin: str) -> None:
     for route in SOCKETS:
-        headers = [(b"host", b"testserver"), (b"origin", origin.encode())]
+        headers = [(b"host", b"localhost"), (b"origin", origin.encode())]
         socket = WebsocketCommunicator(asgi.application, f"/{route}", headers=headers)
         assert (await socket.connect())[0] is False
 
