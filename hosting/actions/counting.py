@@ -45,8 +45,9 @@ def conversation_fault(model: HostedModel) -> str:
         answer = get_client().wait_first(request_id, seconds=TRIAL_SECONDS)
     except EngineUnavailable:
         return ""
-    is_fault = isinstance(answer, wire.Refused) and answer.code != wire.Code.MODEL_NOT_FOUND
-    return answer.detail if is_fault else ""
+    if not isinstance(answer, wire.Refused) or answer.code == wire.Code.MODEL_NOT_FOUND:
+        return ""
+    return answer.detail
 
 
 def _submit(model: HostedModel, **fields: Any) -> str:

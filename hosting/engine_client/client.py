@@ -69,9 +69,11 @@ class EngineClient:
         streams = {wire.Keys.events(request_id): "0-0"}
         with speaking_to_redis():
             answer = self._redis.xread(streams, count=1, block=round(seconds * 1000))
-        for _, ((_, fields),) in answer or ():
-            return wire.decode(fields["e"])
-        return None
+        if not answer:
+            return None
+        ((_, ((_, fields),)),) = answer
+        event: wire.Event = wire.decode(fields["e"])
+        return event
 
     def cancel(self, request_id: str) -> None:
         """End a request: at once if it waits, before the next step if it runs."""
