@@ -15,7 +15,9 @@ from tests.stack import Stack
 
 _ENDS = (wire.Finished, wire.Failed, wire.Refused)
 _MINUTE = datetime.timedelta(minutes=1)
-_GENERATIONS = "SELECT id, user_id, state, created_at, finished_at FROM hosting_generation"
+# The title of the last conversation may be under way
+_GENERATIONS = """SELECT id, user_id, state, created_at, finished_at FROM hosting_generation
+    WHERE kind <> 'title' OR state NOT IN ('queued', 'running')"""
 _LINES = """SELECT generation_id, user_id, completion_tokens, charged_tokens,
     prompt_tokens + completion_tokens, kind, created_at FROM accounts_usagerecord"""
 

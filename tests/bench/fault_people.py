@@ -34,11 +34,15 @@ LIMITS: dict[str, dict[str, int]] = {
 }
 _ASKERS = {"free": 3, "crowded": 5, "hasty": 2, "wordy": 2, "thrifty": 2}
 _TOKENS_A_REQUEST = 10  # of the thrifty one's budget, so that it is spent before the end
-_ADD_PERSON = """
+_ADD_PEOPLE = """
+from accounts.keys import create_api_key
 from accounts.models import Quota, User
-person, _ = User.objects.get_or_create(email={email!r})
-Quota.objects.create(user=person, **{limits!r})
-print(person.pk)
+made = []
+for name, limits in {people!r}.items():
+    person = User.objects.create_user(f"{{name}}@example.org")
+    Quota.objects.create(user=person, **limits)
+    made += [str(person.pk), create_api_key(user=person, name="faults")[1]]
+print(*made)
 """
 
 
@@ -84,13 +88,19 @@ class Turnstile:
             return self.is_open
 
 
-def make_person(stack: Stack, name: str, limits: dict[str, int], num_requests: int) -> Person:
-    if "tokens_per_day" in limits:
-        limits = {"tokens_per_day": _TOKENS_A_REQUEST * num_requests}
-    email = f"{name}@example.org"
-    pk = stack.manage("shell", "-c", _ADD_PERSON.format(email=email, limits=limits))
-    api_key = stack.manage("create_api_key", email, "faults")
-    return Person(pk=int(pk), api_key=api_key, limits=limits, num_askers=_ASKERS[name])
+def make_people(stack: Stack, num_requests: int) -> list[Person]:
+    """One for each kind of limit."""
+    people = {
+        name: {**limits, "tokens_per_day": _TOKENS_A_REQUEST * num_requests}
+        if "tokens_per_day" in limits
+        else limits
+        for name, limits in LIMITS.items()
+    }
+    made = iter(stack.manage("shell", "-c", _ADD_PEOPLE.format(people=people)).split())
+    return [
+        Person(pk=int(next(made)), api_key=next(made), limits=limits, num_askers=_ASKERS[name])
+        for name, limits in people.items()
+    ]
 
 
 class Asker:

@@ -12,7 +12,7 @@ import threading
 import time
 
 from tests.bench.fault_accounts import faults_in
-from tests.bench.fault_people import LIMITS, Asker, ChatAsker, Turnstile, make_person
+from tests.bench.fault_people import Asker, ChatAsker, Turnstile, make_people
 from tests.bench.options import Options
 from tests.bench.report import BenchmarkFailed, Report, Result, text_table
 from tests.stack import Stack, running_stack
@@ -40,7 +40,7 @@ def hurt(
     """Ask and kill until `num_requests` were answered, then look. Raises BenchmarkFailed."""
     turnstile = Turnstile(num_requests)
     chance = random.Random(seed)
-    people = [make_person(stack, name, limits, num_requests) for name, limits in LIMITS.items()]
+    people = make_people(stack, num_requests)
     askers: list[Asker | ChatAsker] = [
         Asker(stack, person, MODEL, turnstile, seed=chance.getrandbits(32))
         for person in people
@@ -83,10 +83,11 @@ def _kill(
 
 def _report(stack: Stack, turnstile: Turnstile, kills: dict[str, int], seconds: float) -> Report:
     ends = stack.rows(
-        'SELECT "end", count(*), sum(completion_tokens) FROM accounts_usagerecord GROUP BY 1'
+        'SELECT "end", error_code, count(*), sum(completion_tokens) FROM accounts_usagerecord '
+        "GROUP BY 1, 2"
     )
     rows = [[str(cell) for cell in row] for row in sorted(ends)]
-    report = Report(tables=[text_table(["end", "requests", "tokens"], rows)])
+    report = Report(tables=[text_table(["end", "error", "requests", "tokens"], rows)])
     counts = {
         "requests answered": turnstile.num_answered,
         "requests refused by limits": turnstile.num_refused,

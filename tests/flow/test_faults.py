@@ -1,0 +1,17 @@
+"""A small run of the `faults` benchmark: processes die at random, and every account is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.faults import VICTIMS, hurt
+from tests.stack import Stack
+
+pytestmark = pytest.mark.stack
+
+
+def test_accounts_are_right_after_random_kills(stack: Stack, endless: str) -> None:
+    report = hurt(stack, num_requests=40, seed=7, between_kills=(8, 12))
+    found = {result.name: result.value for result in report.results}
+    assert found["requests answered"] >= 40
+    assert sum(found[f"{name} killed"] for name in VICTIMS) >= 3
