@@ -113,7 +113,7 @@ def _of_key(rows: QuerySet[Any], api_key_id: int | None) -> QuerySet[Any]:
 
 
 def _part(what: str, rows: QuerySet[Any], tokens: str, num_queued: Any = _NONE) -> QuerySet[Any]:
-    sums = rows.values("api_key_id").annotate(
+    sums: QuerySet[Any] = rows.values("api_key_id").annotate(
         what=Value(what),
         number=Count("pk"),
         num_queued=num_queued,
