@@ -11,11 +11,18 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+# As the conditions of the partial indexes say it: of parameters SQLite does not know what they are
+_IS_OPEN = models.Func(
+    models.F("state"),
+    template="%(expressions)s IN ('queued', 'running')",
+    output_field=models.BooleanField(),
+)
+
 
 class GenerationQuerySet(models.QuerySet["Generation"]):
     def open(self) -> GenerationQuerySet:
         """Those without a terminal event yet."""
-        return self.filter(state__in=Generation.OPEN_STATES)
+        return self.filter(_IS_OPEN)
 
     def of(self, person_id: int) -> GenerationQuerySet:
         return self.filter(user_id=person_id)
@@ -113,12 +120,12 @@ class Generation(models.Model):
         indexes = [
             models.Index(fields=["-created_at", "-id"], name="generations_newest"),
             models.Index(
-                fields=["created_at"],
+                fields=["-created_at", "-id"],
                 name="generations_open",
                 condition=models.Q(state__in=("queued", "running")),
             ),
             models.Index(
-                fields=["user"],
+                fields=["user", "state"],
                 name="generations_open_of_person",
                 condition=models.Q(state__in=("queued", "running")),
             ),

@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from accounts.keys import create_api_key
@@ -50,6 +51,15 @@ def test_a_busy_minute_is_added_up_by_the_database(person: User, key: ApiKey) ->
         ("ended", key.pk, 20),
     ]
     assert next(one.tokens for one in parts if one.what == "ended") == 140
+
+
+def test_of_a_person_only_what_is_open_is_looked_at(person: User) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL walks over short tables")
+    sql, parameters = Generation.objects.of(person.pk).open().order_by().query.sql_with_params()
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)
+        assert "generations_open_of_person" in cursor.fetchone()[3]
 
 
 def test_a_person_uses_what_all_their_keys_and_the_chat_do(person: User, key: ApiKey) -> None:
