@@ -1,7 +1,7 @@
 """Usage in numbers, read from the roll-ups: in all, over time, by model, person and key.
 
 A page asks for the sums of all the time by person, key and model, of which every table is made, and
-for the sums of each period by what its plot tells apart.
+for those of each period, its tokens by what the plot tells apart.
 """
 
 from __future__ import annotations
@@ -152,33 +152,39 @@ class Usage:
 
 
 class UsageOverTime:
-    """A choice's periods, told apart by `column`, in one query."""
+    """A choice's periods: all sums of each, and its tokens told apart by `column`."""
 
     def __init__(self, choice: Choice, column: str) -> None:
         self.times = choice.times
         self._column = column
-        self._periods = _split(_grouped(choice.rows, "period", column), "period")
+        self._periods = _split(_grouped(choice.rows, "period"), "period")
+        tokens = _grouped(
+            choice.rows, "period", column, sums=("prompt_tokens", "completion_tokens")
+        )
+        self._tokens = _split(tokens, "period")
 
     @property
     def sums(self) -> list[Sums]:
-        return [_added(self._at(time)) for time in self.times]
+        return [_added(_at(time, self._periods)) for time in self.times]
 
     def tokens(self, names: Sequence[str]) -> dict[str, list[int]]:
         """Of each of `names` the tokens at each time; the others together as ""."""
         found = {name: [0] * len(self.times) for name in (*names, NOBODY)}
         for place, time in enumerate(self.times):
-            for group in self._at(time):
+            for group in _at(time, self._tokens):
                 name = _label(group[self._column])
                 tokens = group["prompt_tokens"] + group["completion_tokens"]
                 found[name if name in names else NOBODY][place] += tokens
         return found
 
-    def _at(self, time: datetime.datetime) -> list[Group]:
-        return self._periods.get(time) or self._periods.get(time.date()) or []
+
+def _at(time: datetime.datetime, periods: dict[Any, list[Group]]) -> list[Group]:
+    """Days and weeks are dates, hours moments."""
+    return periods.get(time) or periods.get(time.date()) or []
 
 
-def _grouped(rows: QuerySet[Any], *columns: str) -> list[Group]:
-    return list(rows.values(*columns).annotate(**{name: Sum(name) for name in SUMS}))
+def _grouped(rows: QuerySet[Any], *columns: str, sums: Sequence[str] = SUMS) -> list[Group]:
+    return list(rows.values(*columns).annotate(**{name: Sum(name) for name in sums}))
 
 
 def _split(groups: Iterable[Group], column: str) -> dict[Any, list[Group]]:
