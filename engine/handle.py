@@ -195,6 +195,10 @@ class ModelHandle:
         self._forget(request_id)
 
     @property
+    def has_rows(self) -> bool:
+        return self.scheduler.has_rows
+
+    @property
     def newest_row(self) -> LiveRequest | None:
         """The row that memory is taken from first."""
         rows = (self._live.get(one.request_id) for one in self.scheduler.rows)

@@ -65,9 +65,7 @@ class Relief:
             tier_bytes=self._prefixes.memory.used_bytes,
             make_room=self._make_room,
             turnstile=self._turnstile,
-            is_quiet=not any(
-                one.newest_row is not None for one in handles if isinstance(one, ModelHandle)
-            ),
+            is_quiet=not any(one.has_rows for one in handles if isinstance(one, ModelHandle)),
         )
 
     def own_limits(self, handle: ModelHandle, limits: Limits) -> Limits:
@@ -78,9 +76,9 @@ class Relief:
         """Rows that have grown past their model's ceiling give way, its newest first."""
         events: Events = []
         for handle in handles:
-            if not isinstance(handle, ModelHandle) or len(handle.scheduler.rows) < 2:
+            if not isinstance(handle, ModelHandle) or self._own_free_bytes(handle) >= 0:
                 continue
-            if self._own_free_bytes(handle) < 0 and (newest := handle.newest_row) is not None:
+            if len(handle.scheduler.rows) > 1 and (newest := handle.newest_row) is not None:
                 self._guard.note("preempt", model=handle.spec.name)
                 events += handle.preempt(newest)
         return events

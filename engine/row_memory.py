@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from engine.core.limits import Limits
 from engine.core.pacing import Pace
@@ -57,22 +57,18 @@ class Admission:
         planned = _planned_tokens(sequence)
         if planned >= self._least_refused:
             return False
-        short_bytes = self._added_bytes(sequence) - self._free_bytes
-        if short_bytes > 0:
-            self._least_refused = planned
-        return short_bytes <= 0
+        slicing = self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids))
+        room = self._free_bytes + self._row_bytes
+        ways = ways_to_hold(self._estimate, [*self._lengths, planned], slicing)
+        if any(needed <= room for needed in ways):
+            return True
+        self._least_refused = planned
+        return False
 
     @property
     def _free_bytes(self) -> int:
         free_bytes = self._limits.free_bytes + self._limits.tier_bytes
         return min(free_bytes, self._limits.own_free_bytes) if self._lengths else free_bytes
-
-    def _added_bytes(self, sequence: Sequence) -> int:
-        """What all rows and computing take once it has joined, less what rows hold now."""
-        assert self._estimate is not None
-        lengths = [*self._lengths, _planned_tokens(sequence)]
-        slicing = self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids))
-        return least_bytes(self._estimate, lengths, slicing) - self._row_bytes
 
 
 def hold_to_memory(
@@ -93,9 +89,12 @@ def hold_to_memory(
         turn_tokens = estimate.most_slice_tokens(
             free_bytes, context_tokens=context, at_most=EFFICIENT_TOKENS
         )
-    prompts = [_planned_tokens(one) for one in rows if one.slice_tokens_left > 0]
-    longest = max((_planned_tokens(one) for one in rows), default=0)
-    taken = sum(map(estimate.row_bytes, prompts)) + estimate.step_bytes(len(rows), longest)
+    planned = [_planned_tokens(one) for one in rows]
+    prompts = (
+        tokens for one, tokens in zip(rows, planned, strict=True) if one.slice_tokens_left > 0
+    )
+    computing = estimate.step_bytes(len(rows), max(planned, default=0))
+    taken = sum(map(estimate.row_bytes, prompts)) + computing
     return dataclasses.replace(
         pace,
         most_slice_tokens=min(turn_tokens, pace.most_slice_tokens),
@@ -125,16 +124,14 @@ def step_bytes(
     return max(0, joined - held) + computing
 
 
-def least_bytes(estimate: Estimate, lengths: list[int], slicing_bytes: int) -> int:
-    """What rows of these lengths and computing take, in one batch or, where the padding of that
-    is more, in one of short and one of long rows. The runner parts them when it must."""
+def ways_to_hold(estimate: Estimate, lengths: list[int], slicing_bytes: int) -> Iterator[int]:
+    """What rows of these lengths and computing take: in one batch, or, where the padding of that
+    is too much, in one of short and one of long rows. The runner parts them when it must."""
     ordered = sorted(lengths)
-    choices = ((ordered[:at], ordered[at:]) for at in range(len(ordered)))
-    return min(
-        sum(map(estimate.batch_bytes, parts))
-        + max(slicing_bytes, sum(estimate.step_bytes(len(one), max(one)) for one in parts if one))
-        for parts in choices
-    )
+    for at in range(len(ordered)):
+        parts = [part for part in (ordered[:at], ordered[at:]) if part]
+        computing = sum(estimate.step_bytes(len(part), part[-1]) for part in parts)
+        yield sum(map(estimate.batch_bytes, parts)) + max(slicing_bytes, computing)
 
 
 def _planned_tokens(sequence: Sequence) -> int:

@@ -80,6 +80,10 @@ class Scheduler:
         """Those that can be preempted: they hold memory and have something left to compute."""
         return [*self._prefilling, *(one for one in self._batch if one.may_draw)]
 
+    @property
+    def has_rows(self) -> bool:
+        return bool(self._prefilling) or self.is_decoding
+
     def preempt(self, sequence: Sequence) -> None:
         """Take away the row of one of `rows`: its request waits in front and goes on from its
         tokens. The row leaves in the next step."""

@@ -9,7 +9,7 @@ from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence
 from engine.core.turnstile import MOST_PASSES, Turnstile
-from engine.row_memory import Admission, least_bytes
+from engine.row_memory import Admission, ways_to_hold
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from tests.engine.sizing.configs import QWEN3_8B
@@ -31,7 +31,7 @@ class Model:
     @property
     def row_bytes(self) -> int:
         lengths = [len(one.token_ids) + 100 for one in self.scheduler.rows]
-        return least_bytes(ESTIMATE, lengths, 0) if lengths else 0
+        return min(ways_to_hold(ESTIMATE, lengths, 0)) if lengths else 0
 
     def add(self, name: str, prompt_tokens: int) -> Sequence:
         work = make_work(name, prompt=range(prompt_tokens), max_tokens=100)

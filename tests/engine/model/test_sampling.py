@@ -145,4 +145,4 @@ def test_nobody_asks_for_logprobs_and_nobody_pays() -> None:
     sampler = BatchSampler()
     sampler.join([make_row()])
     drawn = sampler.draw(mx.array(LOGITS[None].astype(np.float32)))
-    assert len(drawn.arrays) == 1
+    assert len(drawn.arrays) == 2  # the tokens, and whether a row's logits were no numbers
