@@ -33,6 +33,7 @@ LONG_TOKENS = 6_000
 LONGEST_TOKENS = 15_000  # where 6,000 are read before anybody can hang up; fits the context
 SHORT_TOKENS = 20
 ANSWER_TOKENS = 4
+STEPS_SEEN = 8  # before the hang-up, to know what a step takes
 LEAD_SECONDS = 0.1  # for what was sent last to be seen
 STALL_MS = 250  # one slice of a prompt, when others wait
 EXTRA_MS = 50.0
@@ -95,6 +96,8 @@ class Hangups:
     async def _in_decode(self) -> tuple[float, float]:
         first = await self._decoding("decode")
         behind = await self._queued(self._short("behind decode"))
+        while len(read_answer(first.recording).text_at) < STEPS_SEEN:
+            await asyncio.sleep(LEAD_SECONDS)
         freed = await self._seconds_until_text(behind, first.close)
         text_at = read_answer(first.recording).text_at
         return freed, median([later - earlier for earlier, later in pairwise(text_at)])
