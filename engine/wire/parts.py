@@ -141,8 +141,9 @@ class ModelSpec:
 
 
 def look_ahead(max_rows: int) -> int:
-    """So many requests an engine takes beyond its rows, to fill a freed row at once."""
-    return max(1, max_rows // 4)
+    """So many requests an engine takes beyond its rows, to fill a freed row at once. Whoever comes
+    later waits behind them, so with few rows there are none: the queue then says who is next."""
+    return max_rows // 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

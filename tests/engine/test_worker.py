@@ -183,10 +183,16 @@ def test_a_poisonous_request_fails_alone() -> None:
 def test_it_wants_its_free_rows_and_a_few_more() -> None:
     engine = Engine(spec("fake", max_rows=8))
     engine.turn()
-    assert engine.transport.wanted == {"fake": 10}
+    assert engine.transport.wanted == {"fake": 9}
     engine.ask("a", max_tokens=50)
     engine.turn(12)
-    assert engine.transport.wanted == {"fake": 9}
+    assert engine.transport.wanted == {"fake": 8}
+
+
+def test_with_few_rows_it_takes_nobody_in_advance() -> None:
+    engine = Engine(spec("fake", max_rows=4))
+    engine.turn()
+    assert engine.transport.wanted == {"fake": 4}
 
 
 def test_new_settings_count_from_the_next_turn_on() -> None:
@@ -195,7 +201,7 @@ def test_new_settings_count_from_the_next_turn_on() -> None:
     engine.turn(12)
     engine.transport.send(wire.Configure(models=(spec("fake", max_rows=2),)))
     engine.turn()
-    assert engine.transport.wanted == {"fake": 2}
+    assert engine.transport.wanted == {"fake": 1}
 
 
 def test_the_heartbeat_shows_rows_and_models() -> None:
