@@ -241,6 +241,8 @@ class ModelHandle:
         return events + (self._update(outcome) if outcome is not None else [])
 
     def _admit(self, limits: Limits) -> None:
+        if not self.scheduler.has_waiting:
+            return
         admission = Admission(
             self._estimate, limits, rows=self.scheduler.rows, row_bytes=self.row_bytes
         )
@@ -249,6 +251,9 @@ class ModelHandle:
                 self._reuse.restore(self._live[sequence.request_id])
 
     def _limit_slices(self, limits: Limits) -> None:
+        """What memory leaves to prompts and to the rows that they join."""
+        if not self.scheduler.has_newcomers:
+            return
         pace = Pace.of(self.spec, may_batch=self.is_batchable)
         rows, held = self.scheduler.rows, self.row_bytes
         self.scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)

@@ -81,6 +81,15 @@ class Scheduler:
         return [*self._prefilling, *(one for one in self._batch if one.may_draw)]
 
     @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def has_newcomers(self) -> bool:
+        """Rows that have not joined the batch yet."""
+        return bool(self._prefilling)
+
+    @property
     def has_rows(self) -> bool:
         return bool(self._prefilling) or self.is_decoding
 
