@@ -15,7 +15,15 @@ class JsonBody(BaseParser):
     media_type = "application/json"
 
     def parse(self, stream: IO[bytes], media_type: Any = None, parser_context: Any = None) -> Any:
-        """Raises ApiError: 413 above the limit, 400 for what is no JSON object."""
+        """Raises ApiError: 415 for a packed body, 413 above the limit, 400 for no JSON object."""
+        encoding = (parser_context or {})["request"].headers.get("Content-Encoding", "identity")
+        if encoding.lower() != "identity":
+            raise ApiError(
+                415,
+                "unsupported_content_encoding",
+                f"The header Content-Encoding says {encoding[:40]!r}. Send the body as it is.",
+                is_final=True,
+            )
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         body = stream.read(limit + 1)
         if len(body) > limit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 from importlib import import_module
 from typing import Any
@@ -135,6 +136,18 @@ async def test_what_is_no_json_object_is_refused(api: AsyncClient, body: bytes) 
     response = await ask(api, body=body)
     assert response.status_code == 400
     assert error_of(response)["code"] == "invalid_json"
+
+
+async def test_a_packed_body_is_refused_by_its_header(api: AsyncClient) -> None:
+    response = await api.post(
+        URL,
+        gzip.compress(json.dumps(GOOD).encode()),
+        content_type="application/json",
+        headers={"Content-Encoding": "gzip"},
+    )
+    assert response.status_code == 415
+    assert error_of(response)["code"] == "unsupported_content_encoding"
+    assert "Content-Encoding" in error_of(response)["message"]
 
 
 async def test_the_content_type_does_not_matter(api: AsyncClient, engine: ScriptedEngine) -> None:
