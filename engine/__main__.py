@@ -5,6 +5,7 @@ Exit codes: 0 after SIGTERM or SIGINT, 2 for settings that cannot work.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
@@ -51,6 +52,9 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     worker = build_worker(
         config, transport=transport, memory=memory, vitals=vitals, prefixes=prefixes
     )
+    # What is imported stays: looking through it for garbage held up steps for 40 ms.
+    gc.collect()
+    gc.freeze()
     transport.start()
     try:
         worker.run(stopping)

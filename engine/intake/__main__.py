@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import signal
@@ -35,6 +36,8 @@ def main() -> None:
     limit_memory()
     desk = GrammarDesk()
     desk.warm_up()
+    gc.collect()
+    gc.freeze()  # what is imported stays, and is not looked through for garbage
     Doorman(IntakeQueue(redis_url, name=name), Door(Library()), desk).run(closing)
     desk.close()
 
