@@ -25,6 +25,10 @@ def group_by_length(
     order = sorted(range(len(lengths)), key=lambda place: lengths[place])
     if not order or bytes_per_token <= 0:
         return [order] if order else []
+    # No group saves more than all padding: of equal rows none is worth a pass, nor a search
+    padding = len(order) * max(lengths) - sum(lengths)
+    worth_a_pass = padding * bytes_per_token // pass_bytes if pass_bytes else MAX_GROUPS
+    most_groups = min(MAX_GROUPS, 1 + int(worth_a_pass))
 
     @functools.cache
     def best(stop: int, groups: int) -> tuple[float, tuple[int, ...]]:
@@ -41,7 +45,7 @@ def group_by_length(
             choices.append((cost, (*starts, start)))
         return min(choices)
 
-    _, starts = best(len(order), MAX_GROUPS)
+    _, starts = best(len(order), most_groups)
     stops = (*starts[1:], len(order))
     return [sorted(order[start:stop]) for start, stop in zip(starts, stops, strict=True)]
 

@@ -102,12 +102,16 @@ class DeviceMemory:
     def set_limit(self, limit_bytes: int) -> None:
         """Near it MLX submits no further ahead of the device, and lets go of unused buffers."""
         mx.set_memory_limit(limit_bytes)
+        self._pool_bound = -1
         self._most_pool_bytes = int(limit_bytes * _POOL_FRACTION)
         self.bound_pool(self._most_pool_bytes)
 
     def bound_pool(self, most_bytes: int) -> None:
         """What is unused beyond that goes back when MLX allocates next."""
-        mx.set_cache_limit(max(0, min(most_bytes, self._most_pool_bytes)))
+        bound = max(0, min(most_bytes, self._most_pool_bytes))
+        if bound != self._pool_bound:
+            mx.set_cache_limit(bound)
+            self._pool_bound = bound
 
     def read(self) -> MemoryReadings:
         active_bytes, pool_bytes = mx.get_active_memory(), mx.get_cache_memory()

@@ -263,7 +263,7 @@ class _Plan:
 
     def _with_logprobs(self, logits: mx.array, tokens: mx.array) -> DrawnRows:
         # What is no number anywhere is none everywhere: a softmax or a norm spreads it.
-        is_undefined = mx.isnan(mx.take_along_axis(logits, tokens[:, None], axis=-1)[:, 0])
+        is_undefined = mx.isnan(logits[:, 0])
         if not self._logged:
             return DrawnRows(token_ids=tokens, is_undefined=is_undefined)
         part = logits[self._logged.index].astype(mx.float32)
