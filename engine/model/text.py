@@ -13,6 +13,7 @@ from mlx_lm.generate import TextStateMachine, make_text_state_machine
 
 from engine import wire
 from engine.core.answer import Piece
+from engine.model.detokenizer import Detokenizer, detokenizers
 from engine.model.naked_calls import NakedCalls
 from engine.model.tool_calls import ToolCallReader
 
@@ -26,6 +27,7 @@ class TextFactory:
 
     def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
+        self._new_detokenizer = detokenizers(tokenizer)
         self._with_tools = make_text_state_machine(tokenizer)
         self._without_tools = _without_tools(tokenizer)
 
@@ -38,7 +40,7 @@ class TextFactory:
         elif self._tokenizer.response_initial_state:
             start = self._tokenizer.response_initial_state
         return ModelTextStream(
-            detokenizer=self._tokenizer.detokenizer,
+            detokenizer=self._new_detokenizer(),
             state=machine.make_state(start),
             tool_calls=ToolCallReader(self._tokenizer, work),
             naked=NakedCalls(work) if self._may_be_naked(work) else None,
@@ -64,12 +66,12 @@ def _without_tools(tokenizer: Any) -> TextStateMachine:
 
 
 class ModelTextStream:
-    """A TextStream (core/answer.py) over mlx-lm's detokenizer and text state machine."""
+    """A TextStream (core/answer.py) over mlx-lm's text state machine."""
 
     def __init__(
         self,
         *,
-        detokenizer: Any,
+        detokenizer: Detokenizer,
         state: Any,
         tool_calls: ToolCallReader,
         naked: NakedCalls | None,
@@ -94,13 +96,11 @@ class ModelTextStream:
         return self._tool_calls.num_finished > 0
 
     def add(self, token_id: int) -> list[Piece]:
-        self._detokenizer.add_token(token_id)
-        return self._read(self._detokenizer.last_segment)
+        return self._read(self._detokenizer.add(token_id))
 
     def finish(self) -> list[Piece]:
         """What was held back: half a character, half a marker, a call without its end."""
-        self._detokenizer.finalize()
-        pieces = self._read(self._detokenizer.last_segment)
+        pieces = self._read(self._detokenizer.finish())
         self._state, rest, name = TextStateMachine.flush(self._state)
         pieces += self._take(name, rest)
         if self._tool_calls.is_open:
@@ -110,8 +110,11 @@ class ModelTextStream:
         return pieces
 
     def _read(self, text: str) -> list[Piece]:
-        if not text or self._state[0] is None:
+        name, node, _, held = self._state
+        if not text or name is None:
             return []
+        if not held and node.keys().isdisjoint(text):  # no marker has begun, none begins here
+            return self._take(name, text)
         self._state, segments = TextStateMachine.split(self._state, text)
         pieces: list[Piece] = []
         for index, (name, part) in enumerate(segments):
