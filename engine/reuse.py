@@ -192,7 +192,8 @@ class PrefixReuse:
         )
 
     def _chain(self, live: LiveRequest) -> Chain:
-        live.chain = live.chain or Chain(self._root)
+        if live.chain is None:
+            live.chain = Chain(self._root, live.delivery.token_bytes)
         if len(live.chain) < len(live.sequence.token_ids):
             live.chain.extend(token_bytes(live.sequence.token_ids[len(live.chain) :]))
         return live.chain

@@ -159,7 +159,8 @@ class DeviceShelf:
         needs = needs_of(empty_row)
         if needs is None or self._prefixes.memory.budget_bytes == 0:
             return None
-        root = root_key(loaded.identity | _precision(spec))
+        named = {"model": spec.name}  # rules, shares and clears are by name, so blocks are as well
+        root = root_key(loaded.identity | _precision(spec) | named)
         reuse = PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)
         return SafeReuse(reuse, note_fault=partial(self._prefixes.count_fault, spec.name))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.core.blocks import Span
 
@@ -16,8 +16,7 @@ class Payload:
     num_bytes: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Capture:
+class Capture(NamedTuple):
     """A block worth copying: which kinds of it the request may not use yet."""
 
     span: Span
@@ -25,8 +24,7 @@ class Capture:
     wants_boundary: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(NamedTuple):
     """What the model side copied for one block; None for a kind that is not wanted or not there."""
 
     span: Span

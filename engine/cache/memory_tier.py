@@ -13,10 +13,9 @@ Owner: the model thread.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.cache.record import RecordKey
 
@@ -24,8 +23,7 @@ PROTECTED_SHARE = 0.8
 PINNED_SHARE = 0.5
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(NamedTuple):
     payload: Any
     num_bytes: int
     model: str
@@ -57,7 +55,10 @@ class MemoryTier:
 
     def set_share(self, model: str, share: float) -> list[RecordKey]:
         """The most of the budget that this model's records may fill; what had to go for it."""
-        self._shares[model] = share
+        if share < 1:
+            self._shares[model] = share
+        else:
+            self._shares.pop(model, None)
         return self._evict(self._excess_bytes(model), model=model)
 
     def put(
@@ -70,8 +71,12 @@ class MemoryTier:
         self.used_bytes += num_bytes
         self.model_bytes[model] += num_bytes
         self.model_records[model] += 1
-        evicted = self._evict(self._excess_bytes(model), model=model)
-        return evicted + self._evict(self.used_bytes - self.budget_bytes)
+        evicted = []
+        if model in self._shares and (excess_bytes := self._excess_bytes(model)) > 0:
+            evicted += self._evict(excess_bytes, model=model)
+        if (excess_bytes := self.used_bytes - self.budget_bytes) > 0:
+            evicted += self._evict(excess_bytes)
+        return evicted
 
     def get(self, record: RecordKey) -> Any | None:
         """The payload, without counting as a use."""

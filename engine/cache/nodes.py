@@ -33,8 +33,8 @@ class Node:
     is_published: bool = False
     on_disk: dict[Kind, int] = dataclasses.field(default_factory=dict)
     in_memory: set[Kind] = dataclasses.field(default_factory=set)
-    saving: set[Kind] = dataclasses.field(default_factory=set)
-    pinned: set[RecordKey] = dataclasses.field(default_factory=set)
+    saving: frozenset[Kind] = frozenset()
+    pinned: frozenset[RecordKey] = frozenset()
     children: dict[bytes, None] = dataclasses.field(default_factory=dict)
 
     @property
@@ -55,7 +55,7 @@ class Node:
         if owners <= self.owners or len(self.owners) >= MAX_OWNERS:
             return False
         self.owners |= owners
-        self.is_published = has_publication(self.owners)
+        self.is_published = self.is_published or has_publication(owners)
         return True
 
     def discard_owner(self, owner: bytes) -> None:
@@ -96,14 +96,18 @@ class Nodes:
             node = Node(key, parent, tokens, model)
             node.children = self._orphans.pop(key, {})
             self._nodes[key] = node
-            self._children_of(parent)[key] = None
+            above = self._nodes.get(parent)
+            siblings = self._orphans.setdefault(parent, {}) if above is None else above.children
+            siblings[key] = None
         return node
 
     def children(self, key: bytes) -> Iterator[Node]:
         """The blocks known under a key, youngest first."""
-        node = self._nodes.get(key)
-        children = node.children if node is not None else self._orphans.get(key, {})
-        return (self._nodes[child] for child in reversed(children))
+        return (self._nodes[child] for child in reversed(self._under(key)))
+
+    def has_siblings(self, span: Span) -> bool:
+        """Whether other blocks than this one may be known under its parent."""
+        return len(self._under(span.parent)) > 1
 
     def put_on_disk(self, node: Node, kind: Kind, num_bytes: int) -> None:
         self._take_off_disk(node, kind)
@@ -119,7 +123,7 @@ class Nodes:
                 continue
             if tier is CacheTier.MEMORY:
                 node.in_memory.discard(record.kind)
-                node.pinned.discard(record)
+                node.pinned -= {record}
             else:
                 self._take_off_disk(node, record.kind)
             if not node.in_memory and not node.on_disk:
@@ -134,11 +138,11 @@ class Nodes:
         del self._nodes[node.key]
         if node.children:
             self._orphans[node.key] = node.children
-        siblings = self._children_of(node.parent)
+        siblings = self._under(node.parent)
         siblings.pop(node.key, None)
         if not siblings:
             self._orphans.pop(node.parent, None)
 
-    def _children_of(self, key: bytes) -> dict[bytes, None]:
+    def _under(self, key: bytes) -> dict[bytes, None]:
         node = self._nodes.get(key)
-        return node.children if node is not None else self._orphans.setdefault(key, {})
+        return node.children if node is not None else self._orphans.get(key, {})

@@ -13,6 +13,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from typing import NamedTuple
 
 from engine.cache.nodes import Node, Nodes
 from engine.cache.record import Kind, RecordKey
@@ -21,6 +22,7 @@ from engine.core.blocks import Chain, Span, common_tokens
 MAX_CHILDREN_COMPARED = 64
 MAX_STRANGERS_COMPARED = 4  # behind the end: a few microseconds that no first token tells of
 LEAST_TOKENS = 32  # fewer are computed as quickly as they are copied
+_SLICE, _BOUNDARY = Kind  # looking a member up costs more than anything else on a long way
 
 
 class Miss(StrEnum):
@@ -58,8 +60,7 @@ class Query:
         return self.chain.spans(self.num_tokens)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One node of the way: tokens [start, stop) of the prompt; the last may be used in part."""
 
     node: Node
@@ -76,7 +77,6 @@ class _Way:
     steps: list[Step] = dataclasses.field(default_factory=list)
     known: int = 0
     usable: int = 0
-    is_at_end: bool = False
 
     @property
     def reached(self) -> int:
@@ -116,11 +116,10 @@ def plan_restore(
     """The longest usable restore point of a prompt, one token always left to compute."""
     way = _follow(query, nodes, may_use)
 
-    def is_usable(node: Node, kind: Kind) -> bool:
-        is_there = kind in node.in_memory if memory_only else node.has(kind)
-        return is_there and may_use(node)
+    def has(node: Node, kind: Kind) -> bool:
+        return kind in node.in_memory or (kind in node.on_disk and not memory_only)
 
-    usable = _complete(way.steps, query.needs, nodes, is_usable=is_usable)
+    usable = _complete(way.steps, query.needs, nodes, has=has, may_use=may_use)
     if usable and usable[-1].stop < LEAST_TOKENS:
         usable = []
     num_tokens = usable[-1].stop if usable else 0
@@ -141,11 +140,12 @@ def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way
     A stranger's block costs the same search as one that is not there: times tell nothing of it.
     """
     way = _Way()
+    is_at_end = False
     for span in query.chain.spans(query.num_tokens - 1):
         node = nodes.find(span)
         if node is not None:
-            way.known = max(way.known, span.stop)
-        if way.is_at_end:
+            way.known = span.stop
+        if is_at_end:
             if node is None:
                 _count_strangers(way, span, nodes)
                 break
@@ -154,7 +154,7 @@ def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way
             way.usable = span.stop
         else:
             _take_nearest_child(way, span, query.needs, nodes, may_use)
-            way.is_at_end = query.needs.has_slices  # for this block's slice is lacking
+            is_at_end = query.needs.has_slices  # for this block's slice is lacking
     return way
 
 
@@ -188,22 +188,28 @@ def _agreed_stop(node: Node, span: Span) -> int:
 
 
 def _complete(
-    way: list[Step], needs: Needs, nodes: Nodes, *, is_usable: Callable[[Node, Kind], bool]
+    way: list[Step],
+    needs: Needs,
+    nodes: Nodes,
+    *,
+    has: Callable[[Node, Kind], bool],
+    may_use: Callable[[Node], bool],
 ) -> list[Step]:
     """The longest beginning of the way at whose end every layer kind can be restored."""
     if needs.has_slices:
-        way = list(itertools.takewhile(lambda step: is_usable(step.node, Kind.SLICE), way))
+        way = list(itertools.takewhile(lambda step: has(step.node, _SLICE), way))
     if not needs.has_boundaries:
         return way
-    kinds = list(Kind) if needs.has_slices else [Kind.BOUNDARY]
-    while way and not is_usable(way[-1].node, Kind.BOUNDARY):
-        *way, last = way
+    kinds = list(Kind) if needs.has_slices else [_BOUNDARY]
+    while way and not has(way[-1].node, _BOUNDARY):
+        last = way.pop()
         tails = [
             node
             for node in itertools.islice(nodes.children(last.node.parent), MAX_CHILDREN_COMPARED)
             if len(node.tokens) < len(last.node.tokens)
             and last.node.tokens.startswith(node.tokens)
-            and all(is_usable(node, kind) for kind in kinds)
+            and all(has(node, kind) for kind in kinds)
+            and may_use(node)
         ]
         if tails:
             longest = max(tails, key=lambda node: len(node.tokens))
@@ -212,19 +218,18 @@ def _complete(
 
 
 def _slices(way: list[Step]) -> tuple[tuple[RecordKey, int], ...]:
-    return tuple((step.node.record(Kind.SLICE), step.stop - step.start) for step in way)
+    return tuple((RecordKey(node.key, _SLICE), stop - start) for node, start, stop in way)
 
 
 def _boundary(way: list[Step]) -> RecordKey | None:
-    return way[-1].node.record(Kind.BOUNDARY) if way else None
+    return way[-1].node.record(_BOUNDARY) if way else None
 
 
 def _from_disk(way: list[Step], needs: Needs) -> tuple[RecordKey, ...]:
-    wanted = [step.node.record(Kind.SLICE) for step in way if needs.has_slices]
-    if way and needs.has_boundaries:
-        wanted.append(way[-1].node.record(Kind.BOUNDARY))
-    held = {step.node.key: step.node.in_memory for step in way}
-    return tuple(record for record in wanted if record.kind not in held[record.block])
+    nodes = [step.node for step in way]
+    wanted = [(node, _SLICE) for node in nodes if needs.has_slices]
+    wanted += [(node, _BOUNDARY) for node in nodes[-1:] if needs.has_boundaries]
+    return tuple(node.record(kind) for node, kind in wanted if kind not in node.in_memory)
 
 
 def _miss(query: Query, num_tokens: int, way: _Way) -> Miss:

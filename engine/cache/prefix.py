@@ -35,6 +35,7 @@ from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.records import Records
 from engine.cache.statistics import CacheStatistics
 
+_SLICE, _BOUNDARY = Kind
 BOTH_TIERS = (wire.CacheTier.MEMORY, wire.CacheTier.DISK)
 
 
@@ -77,7 +78,7 @@ class PrefixCache:
     ) -> RestorePlan:
         """What to restore. What is on disk is left out where computing it takes less time:
         `prefill_seconds` says how long a number of tokens takes."""
-        plan = plan_restore(query, self.nodes, may_use=lambda node: self._may_use(node, query))
+        plan = plan_restore(query, self.nodes, may_use=self._usable_by(query))
         if not plan.from_disk:
             return plan
         in_memory = self.plan_in_memory(query)
@@ -87,9 +88,8 @@ class PrefixCache:
         return plan
 
     def plan_in_memory(self, query: Query) -> RestorePlan:
-        return plan_restore(
-            query, self.nodes, may_use=lambda node: self._may_use(node, query), memory_only=True
-        )
+        may_use = self._usable_by(query)
+        return plan_restore(query, self.nodes, may_use=may_use, memory_only=True)
 
     def payloads(self, plan: RestorePlan) -> tuple[list[tuple[Any, int]], Any | None]:
         """Slices with the tokens to use of each, and the boundary. All must be in memory."""
@@ -172,27 +172,24 @@ class PrefixCache:
         Its owners have computed all of it, so they own what is already there as well. What they
         may not use is copied though somebody else's copy is held: not doing so would be noticed.
         """
-        wanted = []
+        may_use, needs, wanted = self._usable_by(query), query.needs, []
         for span in query.spans():
             node = self.nodes.find(span)
-            is_ours = node is not None and self._may_use(node, query)
-            held = node.in_memory if node is not None and is_ours else set()
+            held = node.in_memory if node is not None and may_use(node) else ()
             if node is not None:
                 self._records.add_owners(node, query.owners)
-            is_boundary = query.needs.has_boundaries and span.stop in boundaries
-            capture = Capture(
-                span,
-                wants_slice=query.needs.has_slices and Kind.SLICE not in held,
-                wants_boundary=is_boundary and Kind.BOUNDARY not in held,
+            wants_slice = needs.has_slices and _SLICE not in held
+            wants_boundary = (
+                needs.has_boundaries and span.stop in boundaries and _BOUNDARY not in held
             )
-            if capture.wants_slice or capture.wants_boundary:
-                wanted.append(capture)
+            if wants_slice or wants_boundary:
+                wanted.append(Capture(span, wants_slice, wants_boundary))
         return wanted
 
     def store(self, query: Query, captured: Sequence[Captured]) -> None:
         """The end of the prompt first: of one that is never used, the beginning leaves last."""
         for block in reversed(captured):
-            for kind, payload in ((Kind.SLICE, block.slice), (Kind.BOUNDARY, block.boundary)):
+            for kind, payload in ((_SLICE, block.slice), (_BOUNDARY, block.boundary)):
                 if payload is not None:
                     self._records.hold(
                         block.span, kind, payload, model=query.model, owners=query.owners
@@ -246,9 +243,9 @@ class PrefixCache:
     def _rules_of(self, model: str) -> ModelRules:
         return self._rules.get(model) or ModelRules()
 
-    def _may_use(self, node: Node, query: Query) -> bool:
-        share_after = self._rules_of(node.model).share_after
-        return may_use(node.owners, query.owners, share_after=share_after)
+    def _usable_by(self, query: Query) -> Callable[[Node], bool]:
+        asking, share_after = query.owners, self._rules_of(query.model).share_after
+        return lambda node: may_use(node.owners, asking, share_after=share_after)
 
     def _keep_young(self, plan: RestorePlan, request_id: str) -> None:
         records = [record for record, _ in plan.slices]

@@ -66,8 +66,10 @@ class Records:
         evicted = self._memory.put(
             node.record(kind), payload.content, num_bytes=payload.num_bytes, model=node.model
         )
-        self._pin_published(node)
-        self.nodes.dropped(evicted, tier=wire.CacheTier.MEMORY)
+        if node.is_published:
+            self._pin_published(node)
+        if evicted:
+            self.nodes.dropped(evicted, tier=wire.CacheTier.MEMORY)
 
     def touch(self, chain: Sequence[RecordKey]) -> None:
         """A chain was used, from its beginning."""
@@ -122,7 +124,7 @@ class Records:
             )
             self._statistics.num_saved += 1
             if self._io.save(row, self._dump(self._memory.get(row.record))):
-                node.saving.add(kind)
+                node.saving |= {kind}
             else:
                 self._statistics.num_dropped += 1
 
@@ -131,7 +133,7 @@ class Records:
         self.nodes.dropped(saved.evicted, tier=wire.CacheTier.DISK)
         node = self.nodes.get(saved.record.block)
         if node is not None:
-            node.saving.discard(saved.record.kind)
+            node.saving -= {saved.record.kind}
         if not saved.is_persisted:
             self._statistics.num_dropped += 1
             return
@@ -158,10 +160,11 @@ class Records:
 
     def drop_outgrown(self, span: Span) -> None:
         """Tails of earlier turns that this block begins with: a restore can end inside it."""
-        siblings = self.nodes.children(span.parent)
+        if not self.nodes.has_siblings(span):
+            return
         tails = [
             tail
-            for tail in itertools.islice(siblings, MAX_SIBLINGS_COMPARED)
+            for tail in itertools.islice(self.nodes.children(span.parent), MAX_SIBLINGS_COMPARED)
             if len(tail.tokens) < len(span.token_bytes) and span.token_bytes.startswith(tail.tokens)
         ]
         node = self.nodes.find(span) if tails else None
@@ -187,10 +190,10 @@ class Records:
         """A published prompt stays in memory until it is published no more."""
         if node.is_published:
             held = {node.record(kind) for kind in node.in_memory}
-            node.pinned.update(self._memory.pin(held - node.pinned))
+            node.pinned |= set(self._memory.pin(held - node.pinned))
         elif node.pinned:
             self._memory.unpin(node.pinned)
-            node.pinned.clear()
+            node.pinned = frozenset()
 
     def _remove_files(self, records: list[RecordKey]) -> None:
         if self._io is not None and records:

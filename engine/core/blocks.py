@@ -1,7 +1,7 @@
 """Names of prefixes: blocks of tokens under a chained key. It does not know what they hold.
 
     tokens  [ block 0 | block 1 | ... | block n-1 | tail ]     256 each, the tail shorter
-    key(i) = SHA-256(tag, key(i-1), tokens of block i)          so a key names the whole prefix
+    key(i) = BLAKE2b(tag, key(i-1), tokens of block i)          so a key names the whole prefix
 
 A tail is a block of fewer tokens: the end of a prompt or of a turn. Keys of two models, tokenizers
 or templates never meet: the chain starts at a root made of tagged, length-prefixed fields.
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 BLOCK_TOKENS = 256
 TOKEN_BYTES = 4
+KEY_BYTES = 32
 
 _ROOT_TAG = b"hearth/root/1"
 _BLOCK_TAG = b"hearth/block/1"
@@ -23,7 +24,7 @@ _BLOCK_TAG = b"hearth/block/1"
 
 def root_key(fields: Mapping[str, str]) -> bytes:
     """32 bytes that stand for everything besides tokens that a stored prefix depends on."""
-    digest = hashlib.sha256(_ROOT_TAG)
+    digest = hashlib.blake2b(_ROOT_TAG, digest_size=KEY_BYTES)
     for name in sorted(fields):
         for part in (name.encode(), fields[name].encode()):
             digest.update(len(part).to_bytes(8, "little") + part)
@@ -50,7 +51,7 @@ def token_bytes(token_ids: Sequence[int]) -> bytes:
 
 def block_key(parent: bytes, tokens: bytes) -> bytes:
     """The key of a block under `parent`; `tokens` is what token_bytes makes of its tokens."""
-    return hashlib.sha256(_BLOCK_TAG + parent + tokens).digest()
+    return hashlib.blake2b(_BLOCK_TAG + parent + tokens, digest_size=KEY_BYTES).digest()
 
 
 class Chain:
@@ -71,20 +72,21 @@ class Chain:
     def extend(self, tokens: bytes) -> None:
         """Append more tokens, given as token_bytes."""
         self.tokens += tokens
+        parent = self.blocks[-1].key if self.blocks else self.root
         for start in range(len(self.blocks) * BLOCK_TOKENS, len(self), BLOCK_TOKENS):
             if start + BLOCK_TOKENS <= len(self):
-                self.blocks.append(self._span(start, start + BLOCK_TOKENS))
+                self.blocks.append(span := self._span(parent, start, start + BLOCK_TOKENS))
+                parent = span.key
 
     def spans(self, num_tokens: int) -> Iterator[Span]:
         """The full blocks of the first `num_tokens` tokens, then their tail if there is one."""
         num_full = num_tokens // BLOCK_TOKENS
         yield from self.blocks[:num_full]
         if num_full * BLOCK_TOKENS < num_tokens:
-            yield self._span(num_full * BLOCK_TOKENS, num_tokens)
+            parent = self.blocks[num_full - 1].key if num_full else self.root
+            yield self._span(parent, num_full * BLOCK_TOKENS, num_tokens)
 
-    def _span(self, start: int, stop: int) -> Span:
-        index = start // BLOCK_TOKENS
-        parent = self.blocks[index - 1].key if index else self.root
+    def _span(self, parent: bytes, start: int, stop: int) -> Span:
         piece = self.tokens[start * TOKEN_BYTES : stop * TOKEN_BYTES]
         return Span(block_key(parent, piece), parent, start, stop, piece)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from engine import wire
+from engine.core.blocks import token_bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,6 +13,7 @@ class Delivery:
     """One request pulled from the fair queue, with what earlier attempts have already delivered.
 
     `is_suspect`: it was live when an engine died and has not produced a token since.
+    `token_bytes`: all known tokens as the prefix cache hashes them, made off the model thread.
     """
 
     work: wire.Work
@@ -20,6 +22,11 @@ class Delivery:
     next_seq: int
     delivered_token_ids: tuple[int, ...] = ()
     is_suspect: bool = False
+    token_bytes: bytes = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        token_ids = self.work.prompt_token_ids + self.delivered_token_ids
+        object.__setattr__(self, "token_bytes", token_bytes(token_ids))
 
     @property
     def usage(self) -> wire.Usage:

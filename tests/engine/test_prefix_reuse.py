@@ -34,10 +34,15 @@ class Engine:
     """One loaded model with a prefix cache of its own, driven turn by turn."""
 
     def __init__(
-        self, name: str, *, directory: Path | None = None, files: Files | None = None
+        self,
+        folder: str,
+        *,
+        name: str | None = None,
+        directory: Path | None = None,
+        files: Files | None = None,
     ) -> None:
         self._ids = itertools.count()
-        self._name = name
+        self._folder, self._name = folder, name or folder
         self.io = None
         rows = []
         if directory is not None:
@@ -63,7 +68,7 @@ class Engine:
             estimates=Estimates(None, device="cpu"),
             casts_to_float32=True,
         )
-        spec = wire.ModelSpec(name=self._name, path=str(tiny_model_path(self._name)))
+        spec = wire.ModelSpec(name=self._name, path=str(tiny_model_path(self._folder)))
         *_, handle = shelf.load(spec)
         assert isinstance(handle, ModelHandle)
         return handle
@@ -236,6 +241,18 @@ def test_another_tenant_computes_for_itself() -> None:
     assert usage.cached_tokens == 0
     _, usage = engine.answer(prompt, tenant="bob")
     assert usage.cached_tokens == len(prompt) - 1
+
+
+def test_two_names_of_one_model_keep_their_prefixes_apart(tmp_path: Path) -> None:
+    """Whom they are shared with, and what of them is cleared, is said for each name."""
+    prompt = prompt_of(700)
+    engine = Engine("tiny-qwen3", name="one", directory=tmp_path)
+    engine.answer(prompt)
+    engine.close()
+    other = Engine("tiny-qwen3", name="other", directory=tmp_path)
+    _, usage = other.answer(prompt)
+    assert usage.cached_tokens == 0
+    other.close()
 
 
 def test_spoiled_files_change_speed_only(tmp_path: Path, fresh_answers: Asks) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
+from engine.cache.captures import Captured, Payload
 from engine.cache.plan import Miss, Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
-from engine.core.blocks import BLOCK_TOKENS
+from engine.core.blocks import BLOCK_TOKENS, TOKEN_BYTES, Chain, block_key, token_bytes
 
 from .toys import (
     ATTENTION,
     HYBRID,
     RECURRENT,
+    ROOT,
     compute,
     make_cache,
     query,
@@ -149,15 +154,45 @@ def test_deleting_a_person_deletes_what_only_they_own() -> None:
 
 
 def test_a_prompt_of_32000_tokens_is_looked_up_and_kept_in_two_milliseconds() -> None:
-    cache = make_cache()
-    prompt = query(list(range(32_000)))
-    best = min(_look_up_and_insert(cache, prompt) for _ in range(5))
-    assert best < 2e-3 * 3, best  # three times the bar: this machine may be busy
+    """By thread CPU, the best of many, both of a new prompt and of one that is known. Where the
+    machine is slow or busy even hashing alone takes more than 0.3 ms, and the bar moves along."""
+    tokens = token_bytes(range(32_768))
+    hashing = fresh = known = math.inf
+    for _ in range(40):
+        cache = make_cache()
+        hashing = min(hashing, _cpu_seconds(lambda: _hash_blocks(tokens)))
+        fresh = min(fresh, _cpu_seconds(partial(_look_up_and_keep, cache, tokens)))
+        known = min(known, _cpu_seconds(partial(_look_up_and_keep, cache, tokens)))
+        if max(fresh, known) < max(2e-3, 6.5 * hashing):
+            return
+    raise AssertionError(f"{fresh * 1e3:.2f} ms new, {known * 1e3:.2f} ms known")
 
 
-def _look_up_and_insert(cache: PrefixCache, prompt: Query) -> float:
-    cache.clear("toy")
+def _look_up_and_keep(cache: PrefixCache, tokens: bytes) -> None:
+    """What the model thread does about a prompt, but for copying arrays."""
+    chain = Chain(ROOT, tokens)
+    asked = Query(
+        model="toy",
+        chain=chain,
+        num_tokens=len(chain),
+        owners=frozenset([tenant("ann")]),
+        needs=ATTENTION,
+    )
+    cache.plan(asked)
+    cache.used(asked, cache.plan_in_memory(asked), request_id="r")
+    for one in reversed(cache.missing(asked, boundaries=frozenset([len(chain)]))):
+        cache.store(asked, [Captured(one.span, Payload(b"", 1000), None)])
+    cache.persist(asked)
+    cache.release("r")
+
+
+def _hash_blocks(tokens: bytes) -> None:
+    key = ROOT
+    for start in range(0, len(tokens), BLOCK_TOKENS * TOKEN_BYTES):
+        key = block_key(key, tokens[start : start + BLOCK_TOKENS * TOKEN_BYTES])
+
+
+def _cpu_seconds(work: Callable[[], None]) -> float:
     started = time.thread_time()
-    cache.plan(prompt)
-    compute(cache, prompt)
+    work()
     return time.thread_time() - started
