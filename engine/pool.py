@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 from engine import wire
 from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery, is_overdue
+from engine.core.guests import Invitation
 from engine.guard import MemoryGuard, Verdict
 from engine.handle import Events, ModelHandle
 from engine.memory_report import ModelSize, model_memories
@@ -125,6 +126,11 @@ class ModelPool:
     def max_rows(self, name: str) -> int:
         handle = self._handles.get(name)
         return handle.max_rows if handle is not None else self._specs[name].max_rows
+
+    def invitation(self, name: str) -> Invitation | None:
+        """Whom a row beyond `max_rows` is for."""
+        handle = self._handles.get(name)
+        return handle.scheduler.invitation if isinstance(handle, ModelHandle) else None
 
     def configure(self, specs: tuple[wire.ModelSpec, ...]) -> Events:
         """All models that may be served from now on. Running rows of others end normally."""

@@ -16,6 +16,7 @@ from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.prefix import BOTH_TIERS, ModelRules, PrefixCache
 from engine.cache.report import cache_status
 from engine.core.delivery import AnyDelivery, Delivery, Dropped, VectorDelivery
+from engine.core.guests import Invitation, most_guests
 from engine.core.limits import Limits
 from engine.core.pacing import Pace, strictest
 from engine.core.suspects import SuspectGate
@@ -41,7 +42,7 @@ class WorkTransport(Protocol):
     """engine/transport, or a fake."""
 
     def receive(self, wait_seconds: float) -> Sequence[Received]: ...
-    def want(self, rows: Mapping[str, int]) -> None: ...
+    def want(self, rows: Mapping[str, int], invitations: Mapping[str, Invitation]) -> None: ...
     def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None: ...
 
 
@@ -86,7 +87,7 @@ class Worker:
                 self._publish(self._turn_of(handle, limits))
             handle.persist()
         self._admit_next_suspect()
-        self._transport.want(self._rows_wanted())
+        self._want_more()
         self._look_after_memory()
         self._show()
 
@@ -190,16 +191,19 @@ class Worker:
                 if self._pool.is_unproven(delivery.work.request_id):
                     return
 
-    def _rows_wanted(self) -> dict[str, int]:
-        """Free rows, and a few requests more so that a freed row is filled at once. While memory
-        is short the others keep their places in the queue."""
-        wanted = {}
+    def _want_more(self) -> None:
+        """Free rows, and a few requests more so that a freed row is filled at once; beyond them
+        guests. While memory is short the others keep their places in the queue."""
+        is_short = self._pool.guard.level is not wire.Level.CALM
+        wanted, invitations = {}, {}
         for name in self._pool.specs:
-            is_short = self._pool.guard.level is not wire.Level.CALM
             max_rows = 1 if is_short else self._pool.max_rows(name)
-            most = max_rows + wire.look_ahead(max_rows)
-            wanted[name] = max(0, most - self._pool.num_taken(name))
-        return wanted
+            most, num_taken = max_rows + wire.look_ahead(max_rows), self._pool.num_taken(name)
+            wanted[name] = max(0, most - num_taken)
+            has_room = most <= num_taken < most + most_guests(max_rows)
+            if has_room and (invitation := self._pool.invitation(name)) is not None:
+                invitations[name] = invitation
+        self._transport.want(wanted, invitations)
 
     def _look_after_memory(self) -> None:
         awaits = any(handle.awaits_first_token for handle in self._pool.handles)

@@ -11,6 +11,7 @@ from engine import wire
 from engine.core.answer import Piece, TextStream
 from engine.core.constraint import Constraint, PendingGrammar
 from engine.core.delivery import Delivery
+from engine.core.guests import Invitation
 from engine.core.pacing import TimeLedger
 from engine.core.step import Drawn, Join, Outcome, Step
 from engine.handle import ModelHandle
@@ -40,6 +41,7 @@ class FakeTransport:
         self.events: dict[str, list[wire.Event]] = collections.defaultdict(list)
         self.ends: dict[str, wire.Event] = {}
         self.wanted: dict[str, int] = {}
+        self.invitations: dict[str, Invitation] = {}
 
     def send(self, *messages: Received) -> None:
         self.inbox.extend(messages)
@@ -51,8 +53,8 @@ class FakeTransport:
             self._clock.now += wait_seconds
         return messages
 
-    def want(self, rows: Mapping[str, int]) -> None:
-        self.wanted = dict(rows)
+    def want(self, rows: Mapping[str, int], invitations: Mapping[str, Invitation]) -> None:
+        self.wanted, self.invitations = dict(rows), dict(invitations)
 
     def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
         for request_id, event in events:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 from engine.core.bisection import Bisection
 from engine.core.cost import FIRST_USE_SECONDS, CostModel
+from engine.core.guests import Holders, Invitation, most_guests
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
@@ -34,6 +35,7 @@ class Scheduler:
         self._bisection = Bisection()
         self._row_ids = itertools.count()
         self._live: dict[int, Sequence] = {}  # by row_id: admitted, not finished
+        self._holders = Holders()  # of their rows
         self._waiting: list[Sequence] = []
         self._prefilling: list[Sequence] = []
         self._batch: list[Sequence] = []
@@ -150,6 +152,7 @@ class Scheduler:
             sequence.forget_computed()
         self._ledger.num_slices_in_flight -= sum(bool(step.slices) for step in self._in_flight)
         self._live, self._prefilling, self._batch = {}, [], []
+        self._holders.clear()
         self._gone, self._in_flight = [], []
         return next((one for one in rows if one.request_id == culprit), None)
 
@@ -161,20 +164,37 @@ class Scheduler:
         """
         admitted = []
         for sequence in list(self._waiting):
-            if len(self._live) >= self.pace.max_rows:
-                break
+            if len(self._live) >= self.pace.max_rows and not self._is_guest(sequence):
+                continue
             if self._bisection.may_run(sequence.request_id) and may_admit(sequence):
                 self._waiting.remove(sequence)
-                sequence.status = Status.PREFILLING
-                sequence.row_id = next(self._row_ids)
-                self._live[sequence.row_id] = sequence
-                self._prefilling.append(sequence)
+                self._give_row(sequence)
                 admitted.append(sequence)
         return admitted
+
+    @property
+    def invitation(self) -> Invitation | None:
+        """Whom one more row is for, while all are taken."""
+        max_rows = self.pace.max_rows
+        if not max_rows <= len(self._live) < max_rows + most_guests(max_rows):
+            return None
+        return self._holders.invitation
+
+    def _is_guest(self, sequence: Sequence) -> bool:
+        invitation = self.invitation
+        return invitation is not None and invitation.is_for(sequence)
+
+    def _give_row(self, sequence: Sequence) -> None:
+        sequence.status = Status.PREFILLING
+        sequence.row_id = next(self._row_ids)
+        self._live[sequence.row_id] = sequence
+        self._holders.add(sequence)
+        self._prefilling.append(sequence)
 
     def _take_row(self, sequence: Sequence) -> None:
         assert sequence.row_id is not None
         self._live.pop(sequence.row_id)
+        self._holders.remove(sequence)
         for rows in (self._prefilling, self._batch):
             if sequence in rows:
                 rows.remove(sequence)

@@ -36,6 +36,8 @@ class Sequence:
 
     def __init__(self, work: wire.Work, *, delivered_token_ids: tuple[int, ...], arrived_at: float):
         self.request_id = work.request_id
+        self.tenant = work.tenant
+        self.priority = work.priority
         self.sampling = work.sampling
         self.max_tokens = work.max_tokens
         self.num_prompt_tokens = len(work.prompt_token_ids)

@@ -108,14 +108,31 @@ local function next_fair(model, now)
   return highest
 end
 
+local function take_out(model, one)
+  local cost = redis.call('HGET', request_key(one.id), 'cost') or 0
+  charge(model, one.class, one.tenant, cost)
+  leave_queue(model, one.class, one.tenant, one.id)
+  return one.id
+end
+
 local function take_fair(model, now)
   local first = next_fair(model, now)
   if not first then return nil end
-  local cost = redis.call('HGET', request_key(first.id), 'cost') or 0
   redis.call('SET', clock_key(model, first.class), first.virtual_time)
-  charge(model, first.class, first.tenant, cost)
-  leave_queue(model, first.class, first.tenant, first.id)
-  return first.id
+  return take_out(model, first)
+end
+
+-- The next of `lowest` class or a higher one whose tenant is not among so many `absent` ones.
+local function take_guest(model, lowest, absent, num_absent)
+  for _, class in ipairs(CLASSES) do
+    for _, tenant in ipairs(redis.call('ZRANGE', ring_key(model, class), 0, num_absent)) do
+      if not absent[tenant] then
+        local id = redis.call('ZRANGE', line_key(model, class, tenant), 0, 0)[1]
+        return take_out(model, { id = id, class = class, tenant = tenant })
+      end
+    end
+    if class == lowest then return nil end
+  end
 end
 
 local function take_oldest(model, key)

@@ -1,6 +1,7 @@
--- fair queue -> engine. ARGV: engine, lease_ms, the event of a passed deadline, then (model, how many)...
+-- fair queue -> engine. ARGV: engine, lease_ms, the event of a passed deadline, how many models,
+--   (model, how many)..., then of guests, one each: (model, lowest class, n, n tenants who may not)...
 -- Returns per request {hash as a flat list, its events}.
-local engine, lease_ms, deadline_failed = unpack(ARGV)
+local engine, lease_ms, deadline_failed, num_models = unpack(ARGV)
 local now = now_ms()
 local pulled = {}
 
@@ -42,10 +43,10 @@ local function lease(id)
   table.insert(pulled, { id, redis.call('HGETALL', request_key(id)), history })
 end
 
-for i = 4, #ARGV, 2 do
-  local model, wanted, num_taken = ARGV[i], tonumber(ARGV[i + 1]), 0
+local function pull(model, wanted, take_one)
+  local num_taken = 0
   while num_taken < wanted do
-    local id = take(model)
+    local id = take_one()
     if not id then break end
     if is_too_late(id) then
       give_up(id)
@@ -55,5 +56,19 @@ for i = 4, #ARGV, 2 do
     end
   end
   note_pace(model, num_taken, now)
+end
+
+local first_guest = 5 + 2 * num_models
+for i = 5, first_guest - 1, 2 do
+  local model = ARGV[i]
+  pull(model, tonumber(ARGV[i + 1]), function() return take(model) end)
+end
+
+local i = first_guest
+while i <= #ARGV do
+  local model, lowest, num_absent, absent = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), {}
+  for j = i + 3, i + 2 + num_absent do absent[ARGV[j]] = true end
+  pull(model, 1, function() return take_guest(model, lowest, absent, num_absent) end)
+  i = i + 3 + num_absent
 end
 return pulled

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from engine import wire
 from engine.core.delivery import AnyDelivery, Dropped
+from engine.core.guests import NO_INVITATIONS, Invitation
 from engine.transport.connection import Connection, Scripts
 from engine.transport.held import Held, delivery_from, held_from
 
@@ -57,12 +58,16 @@ class Exchange:
         """What other engines stopped renewing goes back to the queue."""
         self._release("expired")
 
-    def pull(self, rows: Mapping[str, int]) -> list[AnyDelivery]:
-        """Up to rows[model] requests of each model."""
+    def pull(
+        self, rows: Mapping[str, int], invitations: Mapping[str, Invitation] = NO_INVITATIONS
+    ) -> list[AnyDelivery]:
+        """Up to rows[model] requests of each model, and one more of whom an invitation is for."""
         wanted = [part for model, n in rows.items() if n > 0 for part in (model, n)]
-        if not wanted:
+        guests = [part for pair in invitations.items() for part in _guest_arguments(*pair)]
+        if not wanted and not guests:
             return []
-        pulled = self._scripts("pull", self._engine_name, _LEASE_MS, FAILED_DEADLINE, *wanted)
+        known = (self._engine_name, _LEASE_MS, FAILED_DEADLINE, len(wanted) // 2)
+        pulled = self._scripts("pull", *known, *wanted, *guests)
         deliveries = []
         for request_id, values, history in pulled:
             held = held_from(request_id, _pairs(values), history)
@@ -165,6 +170,11 @@ class Exchange:
 
 def _pairs(flat: Sequence[str]) -> dict[str, str]:
     return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _guest_arguments(model: str, invitation: Invitation) -> Iterator[str | int]:
+    tenants = invitation.without_tenants
+    yield from (model, invitation.lowest_class.value, len(tenants), *tenants)
 
 
 def _row_arguments(held: Held, last: int) -> Iterator[str | int]:

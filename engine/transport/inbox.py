@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from engine import wire
 from engine.core.delivery import AnyDelivery, Dropped
+from engine.core.guests import NO_INVITATIONS, Invitation
 
 Received = AnyDelivery | Dropped | wire.Notice
 
@@ -28,6 +29,7 @@ class Inbox:
         self._is_configured = False
         self._error: Exception | None = None
         self._wanted: dict[str, int] = {}
+        self._invitations: Mapping[str, Invitation] = NO_INVITATIONS
 
     def put(self, messages: Iterable[Received]) -> None:
         with self._changed:
@@ -59,18 +61,21 @@ class Inbox:
                 self._wanted[model] = self._wanted.get(model, 0) - n
             return taken
 
-    def want(self, rows: Mapping[str, int]) -> bool:
-        """Replace what is wanted beyond all that was taken. True when some model wants more now."""
+    def want(self, rows: Mapping[str, int], invitations: Mapping[str, Invitation]) -> bool:
+        """Replace what is wanted beyond all that was taken. True when it may be found only now."""
         with self._changed:
             former, self._wanted = self._wanted, dict(rows)
-            return any(n > former.get(model, 0) for model, n in rows.items())
+            invited, self._invitations = self._invitations, invitations
+            has_more = any(n > former.get(model, 0) for model, n in rows.items())
+            return has_more or any(one != invited.get(model) for model, one in invitations.items())
 
-    def wanted(self) -> dict[str, int]:
-        """How many deliveries of each model may still be put."""
+    def wanted(self) -> tuple[dict[str, int], dict[str, Invitation]]:
+        """How many deliveries of each model may still be put, and who may come beyond them."""
         with self._changed:
             pending = _num_deliveries(self._messages)
             room = {model: n - pending[model] for model, n in self._wanted.items()}
-            return {model: n for model, n in room.items() if n > 0}
+            invited = {m: one for m, one in self._invitations.items() if room.get(m) == 0}
+            return {model: n for model, n in room.items() if n > 0}, invited
 
     def _has_any(self) -> bool:
         return self._error is not None or (self._is_configured and bool(self._messages))

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from engine import wire
+from engine.core.guests import NO_INVITATIONS, Invitation
 from engine.transport.bundle import INTERVAL_SECONDS, Urgency, bundled
 from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
@@ -91,9 +92,12 @@ class Transport:
         """
         return self._inbox.take(wait_seconds)
 
-    def want(self, rows: Mapping[str, int]) -> None:
-        """How many more requests of each model the engine would take beyond all it has received."""
-        if self._inbox.want(rows):
+    def want(
+        self, rows: Mapping[str, int], invitations: Mapping[str, Invitation] = NO_INVITATIONS
+    ) -> None:
+        """How many more requests of each model the engine would take beyond all it has received,
+        and whom besides where that is none."""
+        if self._inbox.want(rows, invitations):
             self._look_for_work()
 
     def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
@@ -178,7 +182,7 @@ class Transport:
             return
         self._may_find_work.clear()
         self._next_poll = time.monotonic() + POLL_SECONDS
-        self._inbox.put(self._exchange.pull(self._inbox.wanted()))
+        self._inbox.put(self._exchange.pull(*self._inbox.wanted()))
 
     def _hand_over(self) -> None:
         try:

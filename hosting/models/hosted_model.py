@@ -130,7 +130,9 @@ class HostedModel(models.Model):
     )
 
     max_rows = models.PositiveIntegerField(
-        default=16, validators=[MinValueValidator(1)], help_text="Answers computed at once."
+        default=16,
+        validators=[MinValueValidator(1)],
+        help_text="Answers computed at once. Who has none gets one more while another has several.",
     )
     max_queue = models.PositiveIntegerField(
         default=256, help_text="Waiting requests, of all people."

@@ -20,6 +20,7 @@ from engine import wire
 from engine.assembly import build_worker
 from engine.config import EngineConfig
 from engine.core.delivery import Delivery
+from engine.core.guests import Invitation
 from engine.metrics import Vitals
 from engine.model.memory import DeviceMemory
 from engine.prefixes import Prefixes
@@ -41,7 +42,7 @@ class DirectTransport:
         received, self.inbox = self.inbox, []
         return received
 
-    def want(self, rows: Mapping[str, int]) -> None:
+    def want(self, rows: Mapping[str, int], invitations: Mapping[str, Invitation]) -> None:
         """All requests are handed over at once, whether wanted or not."""
 
     def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:

@@ -269,3 +269,19 @@ def test_it_stops_when_told_to() -> None:
     stopping.set()
     engine.worker.run(stopping)
     assert not engine.transport.events
+
+
+def test_while_one_person_has_all_rows_somebody_else_is_invited() -> None:
+    engine = Engine(spec("fake", max_rows=4))
+    for number in range(4):
+        engine.ask(f"heavy {number}", tenant="user:heavy", max_tokens=90)
+    engine.turn(12)
+    assert engine.transport.wanted == {"fake": 0}
+    invitation = engine.transport.invitations["fake"]
+    assert invitation.without_tenants == {"user:heavy"}
+    engine.ask("light", tenant="user:light", max_tokens=2)
+    engine.turn()
+    assert engine.transport.invitations == {}, "one guest at a time has four rows"
+    engine.run("light")
+    engine.turn()
+    assert engine.transport.invitations == {"fake": invitation}

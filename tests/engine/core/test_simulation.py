@@ -20,6 +20,7 @@ import pytest
 
 from engine import wire
 from engine.core.delivery import Dropped
+from engine.core.guests import most_guests
 from engine.core.pacing import Pace
 from engine.core.scheduler import Scheduler
 from engine.guard import MemoryGuard
@@ -44,6 +45,7 @@ NUM_SEEDS = int(os.environ.get("HEARTH_SIMULATION_SEEDS", "1"))
 MOST_OPEN = 25
 POISON = 96
 POISON_LENGTH = 12
+TENANTS = ("heavy", "heavy", "heavy", "light", "other")
 MODELS = tuple(
     wire.ModelSpec(name=name, path=name, max_rows=max_rows, stall_ms=20)
     for name, max_rows in (("wide", 8), ("narrow", 1))
@@ -68,7 +70,7 @@ class History:
         self.open_ids: list[str] = []
         self.attempts: dict[str, int] = {}
         self.cancelled: set[str] = set()
-        self.num_dropped = self.num_preempted = 0
+        self.num_dropped = self.num_preempted = self.num_guests = 0
         self.bounds = TimeBounds(self.schedulers, Pace.of(MODELS[0], may_batch=True))
         self.start_engine()
 
@@ -110,6 +112,8 @@ class History:
         work = make_work(
             request_id,
             model=self.chooser.choice(["wide", "wide", "wide", "narrow"]),
+            tenant=self.chooser.choice(TENANTS),
+            priority=self.chooser.choice(list(wire.Priority)),
             prompt=[POISON, *prompt] if is_poison else prompt,
             max_tokens=self.chooser.choice([1, 2, 5, 20, 40]),
             sampling=wire.Sampling(seed=self.chooser.randrange(1000)),
@@ -184,7 +188,19 @@ class History:
 
     def turn(self) -> None:
         self.worker.turn()
+        self.check_rows()
         self.open_ids = [one for one in self.open_ids if one not in self.transport.ends]
+
+    def check_rows(self) -> None:
+        """A row beyond the model's number is of somebody who has no other."""
+        for scheduler in self.schedulers():
+            rows, max_rows = scheduler.rows, scheduler.pace.max_rows
+            if (num_guests := len(rows) - max_rows) <= 0:
+                continue
+            self.num_guests += num_guests
+            tenants = [one.tenant for one in rows]
+            assert num_guests <= most_guests(max_rows)
+            assert num_guests <= sum(tenants.count(one) == 1 for one in set(tenants))
 
     def finish(self) -> None:
         for _ in range(6000):
@@ -239,6 +255,7 @@ def test_every_law_holds_in_a_random_history(seed: int) -> None:
     assert not history.bounds.broken, history.bounds.broken[:9]
     assert len(history.works) > 5_000
     assert min(history.num_dropped, history.num_preempted, history.bounds.num_checked) > 300
+    assert history.num_guests > 300
     ends = {type(end) for end in history.transport.ends.values()}
     assert wire.Failed in ends and wire.Finished in ends
 

@@ -9,6 +9,7 @@ import pytest
 
 from engine import wire
 from engine.core.delivery import Delivery
+from engine.core.guests import Invitation
 from engine.transport import Transport
 from engine.transport.inbox import TransportDied
 from tests.engine.transport.rig import Rig
@@ -104,6 +105,24 @@ def test_no_more_is_delivered_than_was_wanted(rig: Rig, start: Start) -> None:
     wait_until(lambda: len(rig.client.waiting()) == 3)
     assert [one.work.request_id for one in received if isinstance(one, Delivery)][:1] == ["a0"]
     assert transport.receive(0.1) == []
+
+
+def test_one_guest_comes_when_somebody_else_asks(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    transport = start()
+    invitation = Invitation(
+        without_tenants=frozenset({"user:heavy"}), lowest_class=wire.Priority.BATCH
+    )
+    transport.want({"demo": 0}, {"demo": invitation})
+    rig.queue("h1", tenant="user:heavy")
+    rig.queue("l1", "l2", tenant="user:light")
+    *_, guest = receive(transport, Delivery)
+    assert guest.work.request_id == "l1"
+    transport.want({"demo": 0})
+    assert transport.receive(0.1) == []
+    transport.want({"demo": 0}, {"demo": invitation})
+    *_, guest = receive(transport, Delivery)
+    assert guest.work.request_id == "l2"
 
 
 def test_commands_arrive_in_the_order_they_were_given(rig: Rig, start: Start) -> None:
