@@ -11,6 +11,7 @@ from hosting.actions.history import WINDOWS, History, Window, history, known_eng
 from hosting.actions.readings import Reading
 from hosting.admin.cache_figures import cache_figures
 from hosting.admin.memory_figures import memory_figures
+from hosting.admin.notices import service_notice
 from hosting.admin.plots import Plot, cache_plots, live_plots, memory_plots
 
 SEE_REQUESTS = "hosting.view_generation"
@@ -63,6 +64,7 @@ def history_data(asked: Asked) -> dict[str, Any]:
     seen = history(engine, asked.window, time.time())
     instrument = INSTRUMENTS[asked.instrument]
     return {
+        "notice": service_notice(),
         "window": asked.window.name,
         "window_label": asked.window.label,
         "step_seconds": seen.step_seconds,

@@ -13,28 +13,31 @@ from django.utils import timezone
 
 from engine import wire
 from hosting.admin.cache_figures import prefix_words
+from hosting.admin.load_failures import explanation
+from hosting.admin.notices import NO_REDIS, is_stalled, notice_of
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 
 MAX_REQUESTS = 200
-STALLED_AFTER_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """What Redis knew at one moment. `rows` and `places` are by request_id."""
+    """What Redis knew at one moment. `rows` and `places` are by request_id; `loading` are models
+    that are being loaded."""
 
     has_redis: bool
     engines: tuple[wire.EngineStatus, ...] = ()
     rows: dict[str, wire.RowStatus] = dataclasses.field(default_factory=dict)
     places: dict[str, int] = dataclasses.field(default_factory=dict)
+    loading: frozenset[str] = frozenset()
 
 
 def live_data() -> dict[str, Any]:
     picture = _take_picture()
     requests = _open_requests(picture)
     return {
-        "notice": _notice(picture),
+        "notice": notice_of(picture.engines) if picture.has_redis else NO_REDIS,
         "engines": [_engine(status) for status in picture.engines],
         "requests": requests,
         "num_running": sum(1 for request in requests if request["is_running"]),
@@ -53,26 +56,10 @@ def _take_picture() -> Picture:
         engines=tuple(engines),
         rows={row.request_id: row for engine in engines for row in engine.rows},
         places={request.request_id: request.position for request in waiting},
+        loading=frozenset(
+            model.name for engine in engines for model in engine.models if model.state == "loading"
+        ),
     )
-
-
-def _notice(picture: Picture) -> str:
-    """What is wrong, and what follows from it; empty when nothing is."""
-    if not picture.has_redis:
-        return (
-            "Redis does not answer. Accepted requests are safe in the database and go on when it "
-            "is back; the supervisor restarts the private one by itself."
-        )
-    if not picture.engines:
-        return (
-            "No engine reports. Requests wait in the queue and go on when one is back; the log "
-            "of the engine says why it ended."
-        )
-    stalled = [one for one in picture.engines if one.stalled_seconds >= STALLED_AFTER_SECONDS]
-    if stalled:
-        names = ", ".join(one.engine for one in stalled)
-        return f"{names} has work but has computed nothing for {stalled[0].stalled_seconds:.0f} s."
-    return ""
 
 
 def _engine(status: wire.EngineStatus) -> dict[str, Any]:
@@ -81,7 +68,7 @@ def _engine(status: wire.EngineStatus) -> dict[str, Any]:
         "name": status.engine,
         "pid": status.pid,
         "device": status.device,
-        "is_stalled": status.stalled_seconds >= STALLED_AFTER_SECONDS,
+        "is_stalled": is_stalled(status),
         "beat_age_seconds": max(0.0, now - status.beat_at),
         "uptime_seconds": max(0.0, now - status.started_at),
         "active_bytes": status.active_bytes,
@@ -97,7 +84,7 @@ def _engine(status: wire.EngineStatus) -> dict[str, Any]:
                 "state": model.state,
                 "weight_bytes": model.weight_bytes,
                 "context_limit_tokens": model.context_limit_tokens,
-                "detail": model.detail,
+                "detail": explanation(model.detail) if model.detail else "",
             }
             for model in status.models
         ],
@@ -121,7 +108,7 @@ def _request(generation: Generation, picture: Picture) -> dict[str, Any]:
         "client": generation.client,
         "kind": generation.get_kind_display(),
         "model": generation.model_name,
-        "state": _state(generation, row, place),
+        "state": _state(generation, picture),
         "is_running": row is not None and row.state != "waiting",
         "place": place,
         "prompt_tokens": row.prompt_tokens if row else None,
@@ -140,12 +127,15 @@ def _prefix(row: wire.RowStatus | None) -> str:
     return prefix_words(row.prefix.nearest_tokens, row.prefix.miss)
 
 
-def _state(generation: Generation, row: wire.RowStatus | None, place: int | None) -> str:
+def _state(generation: Generation, picture: Picture) -> str:
+    request_id = str(generation.pk)
     if generation.is_cancel_requested:
         return "stopping"
-    if row is not None:
+    if (row := picture.rows.get(request_id)) is not None:
         return row.state
-    return "accepted" if place is None else f"queued, place {place}"
+    if (place := picture.places.get(request_id)) is not None:
+        return f"queued, place {place}"
+    return "waits for its model" if generation.model_name in picture.loading else "accepted"
 
 
 def _order(request: dict[str, Any]) -> tuple[bool, bool, int, float]:

@@ -19,4 +19,5 @@ def explanation(detail: str) -> str:
     """The reason, and what to do about it."""
     remedy = next((help_ for part, help_ in _REMEDIES if part.lower() in detail.lower()), _ELSE)
     reason = detail[:1].upper() + detail[1:]
-    return f"{reason.rstrip('.')}. {remedy}"
+    end = "" if reason.endswith((".", "?", "!")) else "."
+    return f"{reason}{end} {remedy}"

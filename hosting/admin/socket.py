@@ -1,8 +1,8 @@
 """The instruments' websocket: pushes to open pages of the administration. It changes nothing.
 
-A page says what it watches. What happens now is sent every second, the history whenever it has
-grown. The next is not sent before the page has said that it drew the last: a page in a hidden tab
-is silent, and costs nothing.
+A page says what it watches. A push comes every second, so that silence is a lost connection: with
+what happens now, and with the history whenever that has grown or something went wrong. The next is
+not sent before the page has said that it drew the last: a page in a hidden tab costs nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from hosting.actions.history import latest_slot
 from hosting.actions.sessions import is_signed_in
 from hosting.admin.history_data import INSTRUMENTS, Asked, asked_of, history_data
 from hosting.admin.live_data import live_data
+from hosting.admin.notices import service_notice
 
 SIGNED_OUT = 4401  # close codes: the page asks for a new sign-in,
 NOT_ALLOWED = 4403  # or says that it may not be seen any more
@@ -78,17 +79,16 @@ class InstrumentSocket(AsyncJsonWebsocketConsumer):
 
     async def _push(self) -> None:
         """Until the socket closes: send, in step with the page's drawing, what it asked for."""
-        slot = -1
+        before: tuple[int, str] | None = None
         try:
             await self.has_news.wait()
             while self.asked is not None:
                 await self.is_drawn.wait()
-                latest = await in_database_thread(latest_slot)()
-                message = await self._message(self.asked, has_history=latest != slot)
-                slot = latest
-                if message:
-                    self.is_drawn.clear()
-                    await self.send_json({"type": "push", **message})
+                latest = await in_database_thread(_latest)()
+                message = await self._message(self.asked, has_history=latest != before)
+                before = latest
+                self.is_drawn.clear()
+                await self.send_json({"type": "push", **message})
                 await self._pause()
         except Exception:
             logger.exception("pushing to an instrument ended")
@@ -122,6 +122,11 @@ class InstrumentSocket(AsyncJsonWebsocketConsumer):
                 return await self.close(NOT_ALLOWED)
             await asyncio.sleep(CHECK_SECONDS)
         await self.close(SIGNED_OUT)
+
+
+def _latest() -> tuple[int, str]:
+    """What a history is sent again for."""
+    return latest_slot(), service_notice()
 
 
 @in_database_thread

@@ -99,6 +99,23 @@ def test_an_engine_is_shown_with_its_heartbeat_and_models(
     assert engine["models"][0]["name"] == "demo"
 
 
+def test_a_model_that_failed_is_explained_and_who_waits_for_one_that_loads_is_told_so(
+    admin_page: Client, person: User, redis_url: str
+) -> None:
+    make_generation(person)
+    models = (
+        wire.ModelStatus(
+            name="broken", state="failed", detail="no safetensors, or is the disk full?"
+        ),
+        wire.ModelStatus(name="demo", state="loading"),
+    )
+    beat(redis_url, models=models)
+    data = admin_page.get(DATA).json()
+    (broken, _), (request,) = data["engines"][0]["models"], data["requests"]
+    assert broken["detail"].startswith("No safetensors, or is the disk full? A file of the weights")
+    assert request["state"] == "waits for its model"
+
+
 def test_requests_come_running_first_then_by_place(
     admin_page: Client, person: User, redis_url: str, rig: Rig
 ) -> None:

@@ -12,8 +12,11 @@ from django.contrib.auth.models import Permission
 from django.test import Client
 
 from accounts.models import User
+from engine import wire
+from engine.transport.connection import connect
 from hosting.admin import socket
 from hosting.asgi import application
+from tests.makers import make_status
 
 
 def socket_of(browser: Client | None, *, origin: bytes = b"http://localhost") -> Any:
@@ -76,6 +79,33 @@ async def test_the_next_push_waits_until_the_last_is_drawn(keepers_page: Client)
     push = await pipe.receive_json_from(timeout=5)
     assert "live" in push
     assert "history" not in push  # it has not grown
+    await pipe.disconnect()
+
+
+async def test_a_page_of_plots_hears_at_once_that_an_engine_is_away_or_back(
+    keepers_page: Client, redis_url: str
+) -> None:
+    pipe = await connected(keepers_page, "memory")
+    told = [(await pipe.receive_json_from(timeout=5))["history"]["notice"]]
+    for is_there in (True, False):
+        with connect(redis_url) as redis:
+            redis.sadd(wire.Keys.ENGINES, "engine-1")
+            beat = wire.encode(make_status("engine-1"))
+            redis.set(wire.Keys.engine("engine-1"), beat) if is_there else redis.flushall()
+        push: dict[str, Any] = {}
+        while "history" not in push:
+            await pipe.send_json_to({"type": "drawn"})
+            push = await pipe.receive_json_from(timeout=5)
+        told.append(push["history"]["notice"])
+    assert ["No engine reports" in one for one in told] == [True, False, True]
+    await pipe.disconnect()
+
+
+async def test_silence_is_a_lost_connection(keepers_page: Client) -> None:
+    pipe = await connected(keepers_page, "memory")
+    await pipe.receive_json_from(timeout=5)
+    await pipe.send_json_to({"type": "drawn"})
+    assert await pipe.receive_json_from(timeout=5) == {"type": "push"}
     await pipe.disconnect()
 
 

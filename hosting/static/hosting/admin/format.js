@@ -1,9 +1,10 @@
 // Numbers as people read them. Knows no page.
 
+// Powers of 1024 under the short names, as memory is sold and as the settings and Django's filter count
 export function bytes(count) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let unit = 0;
-  while (count >= 1000 && unit < units.length - 1) { count /= 1000; unit += 1; }
+  while (count >= 1000 && unit < units.length - 1) { count /= 1024; unit += 1; }
   return `${count.toFixed(count < 10 && unit > 0 ? 1 : 0)} ${units[unit]}`;
 }
 

@@ -3,7 +3,7 @@ import { byId, element, say } from "./dom.js";
 import { Feed } from "./feed.js";
 import { Board } from "./plots.js";
 
-const STATES = { live: "Live", polling: "Every 2 seconds", lost: "No connection" };
+const STATES = { live: "Live", polling: "Every 2 seconds", reconnecting: "Reconnecting", lost: "No connection" };
 
 export function startInstrument({ onLive, onHistory } = {}) {
   const root = byId("instrument");
@@ -16,6 +16,7 @@ export function startInstrument({ onLive, onHistory } = {}) {
   }
 
   function push({ live, history }) {
+    if (live ?? history) say(byId("service-notice"), (live ?? history).notice);
     if (live) onLive?.(live);
     // An answer to an earlier choice comes too late
     if (!history || history.window !== wishes().window) return;

@@ -100,12 +100,12 @@ function askToStop(request) {
 
 async function stop(request) {
   const url = root.dataset.stopUrl.replace("00000000-0000-0000-0000-000000000000", request.id);
+  say(byId("stop-notice"), "");
   const answer = await fetch(url, { method: "POST", headers: { "X-CSRFToken": root.dataset.csrf } }).catch(() => null);
-  if (!answer?.ok) say(byId("live-notice"), `The request could not be stopped (${answer?.status ?? "no connection"}).`);
+  if (!answer?.ok) say(byId("stop-notice"), `The request could not be stopped (${answer?.status ?? "no connection"}).`);
 }
 
 function draw(data) {
-  say(byId("live-notice"), data.notice);
   drawTiles(data);
   byId("live-engines").replaceChildren(...data.engines.map(drawEngine));
   // Redrawing moves the focus out of a row: put it back where the same request still is
