@@ -1,0 +1,97 @@
+"""A whole engine on the real device, with one tiny model, driven turn by turn."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+from engine import wire
+from engine.assembly import build_worker
+from engine.config import EngineConfig
+from engine.metrics import Vitals
+from engine.model.memory import DeviceMemory
+from engine.prefixes import Prefixes
+from tests.fakes import FakeClock, FakeTransport, make_delivery, make_work
+from tests.tiny_models import tiny_model_path
+
+MODEL = "tiny-qwen3"
+MOST_TURNS = 5000
+
+
+class CountingMemory(DeviceMemory):
+    num_clears = 0
+
+    def clear_pool(self) -> None:
+        self.num_clears += 1
+        super().clear_pool()
+
+
+class Engine:
+    """One tiny model, driven turn by turn."""
+
+    def __init__(self, folder: Path, *, cache_memory_bytes: int | None = 0) -> None:
+        config = EngineConfig(
+            name="e", redis_url="", data_dir=folder, cache_memory_bytes=cache_memory_bytes
+        )
+        self.memory = CountingMemory()
+        self.prefixes = Prefixes(config, ceiling_bytes=self.memory.ceiling_bytes)
+        self.transport = FakeTransport(FakeClock())
+        self.worker = build_worker(
+            config,
+            transport=self.transport,
+            memory=self.memory,
+            vitals=Vitals(engine_name="e", memory=self.memory),
+            prefixes=self.prefixes,
+        )
+        self.most_rows = 0
+        self.most_bytes = 0
+
+    def configure(self, *, model: str = MODEL, **settings: object) -> None:
+        spec = wire.ModelSpec(name=model, path=str(tiny_model_path(model)), **settings)  # type: ignore[arg-type]
+        self.transport.send(wire.Configure(models=(spec,)))
+
+    def ask(
+        self,
+        *names: str,
+        model: str = MODEL,
+        prompt_tokens: int = 3,
+        first_token: int = 10,
+        max_tokens: int = 4,
+        **changes: object,
+    ) -> None:
+        for name in names:
+            prompt = range(first_token, first_token + prompt_tokens)
+            work = make_work(name, model=model, prompt=prompt, max_tokens=max_tokens, **changes)
+            self.transport.send(make_delivery(work))
+
+    def finish(self, *names: str) -> None:
+        self.most_rows = self.most_bytes = 0
+        for _ in range(MOST_TURNS):
+            if all(name in self.transport.ends for name in names):
+                return
+            self.worker.turn()
+            for handle in self.worker._pool.handles:
+                self.most_rows = max(self.most_rows, len(handle.scheduler.rows))
+                self.most_bytes = max(self.most_bytes, handle.weight_bytes + handle.row_bytes)
+        raise AssertionError("the answers do not come to an end")
+
+    def usage(self, name: str) -> wire.Usage:
+        end = self.transport.ends[name]
+        assert isinstance(end, wire.Finished)
+        return end.usage
+
+    def pieces(self, name: str) -> list[int]:
+        """How many tokens of the prompt each slice took."""
+        events = self.transport.events[name]
+        done = [0, *(one.done_tokens for one in events if isinstance(one, wire.Prefilled))]
+        return [after - before for before, after in itertools.pairwise(done)]
+
+    @property
+    def token_bytes(self) -> int:
+        (memory,) = self.worker._pool.memories()
+        assert memory.needs is not None
+        return memory.needs.token_bytes
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.worker._pool.weight_bytes
