@@ -98,8 +98,10 @@ class ModelPool:
 
     def statuses(self) -> tuple[wire.ModelStatus, ...]:
         statuses = [handle.status for handle in self._handles.values()]
-        if self._loading is not None:
-            statuses.append(wire.ModelStatus(name=self._loading.name, state="loading"))
+        if (loading := self._loading) is not None:
+            statuses.append(
+                wire.ModelStatus(name=loading.name, state="loading", loaded_fraction=loading.shown)
+            )
         for name, failure in self._failures.items():
             statuses.append(wire.ModelStatus(name=name, state="failed", detail=failure.detail))
         return tuple(statuses)

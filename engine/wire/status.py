@@ -25,7 +25,8 @@ class RowStatus:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ModelStatus:
-    """`state` is loading | loaded | failed. Bytes are those of the weights."""
+    """`state` is loading | loaded | failed. Bytes are those of the weights, the fraction is of a
+    load."""
 
     name: str
     state: str
@@ -33,6 +34,7 @@ class ModelStatus:
     context_limit_tokens: int = 0
     is_batchable: bool = True
     detail: str = ""
+    loaded_fraction: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

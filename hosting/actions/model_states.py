@@ -15,12 +15,13 @@ _BEST_LAST = ("failed", "loading", "loaded")
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SeenModel:
     """`state` is loading, loaded or failed; `detail` why it failed. With several engines it is the
-    best of them, and the requests of all."""
+    best of them, and the requests of all. `loaded_fraction` is of a load."""
 
     state: str
     detail: str = ""
     num_requests: int = 0
     is_batchable: bool = True
+    loaded_fraction: float | None = None
 
 
 def states_in_engines() -> dict[str, str]:
@@ -40,6 +41,7 @@ def seen_models(engines: Iterable[wire.EngineStatus]) -> dict[str, SeenModel]:
             detail=model.detail,
             num_requests=requests[model.name],
             is_batchable=model.is_batchable,
+            loaded_fraction=model.loaded_fraction,
         )
         for model in models
     }

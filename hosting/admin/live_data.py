@@ -82,6 +82,7 @@ def _engine(status: wire.EngineStatus) -> dict[str, Any]:
             {
                 "name": model.name,
                 "state": model.state,
+                "loaded_fraction": model.loaded_fraction,
                 "weight_bytes": model.weight_bytes,
                 "context_limit_tokens": model.context_limit_tokens,
                 "detail": explanation(model.detail) if model.detail else "",

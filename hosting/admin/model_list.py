@@ -60,14 +60,18 @@ class ModelColumns(ModelAdmin):
         return model.name, ", ".join(about)
 
     @display(description="State", label=_STATE_COLOURS)
-    def state_label(self, model: Any) -> str:
+    def state_label(self, model: Any) -> tuple[str, str]:
+        """Its colour's name, and what is said."""
         if model.state == HostedModel.State.FETCHING:
-            return f"fetching {model.fetch_fraction:.0%}"
+            return "loading", f"fetching {model.fetch_fraction:.0%}"
         if model.state == HostedModel.State.FAILED:
-            return "failed"
+            return "failed", "failed"
         if not model.sight.is_readable:
-            return "unreadable"
-        return model.sight.seen.state if model.sight.seen else "not loaded"
+            return "unreadable", "unreadable"
+        if (seen := model.sight.seen) is None:
+            return "not loaded", "not loaded"
+        fraction = "" if seen.loaded_fraction is None else f" {seen.loaded_fraction:.0%}"
+        return seen.state, f"{seen.state}{fraction}"
 
     @admin.display(description="Size", ordering="weight_bytes")
     def size(self, model: HostedModel) -> str:

@@ -19,6 +19,17 @@ def test_the_first_request_loads_the_model_and_says_so() -> None:
     assert rest == ["Started", "Prefilled", "Delta", "Delta", "Finished"]
 
 
+def test_a_load_is_shown_as_far_as_it_has_come() -> None:
+    engine = Engine()
+    engine.ask("a")
+    shown: list[float | None] = []
+    while not engine.pool.handles:
+        engine.turn()
+        shown += [one.loaded_fraction for one in engine.pool.statuses() if one.state == "loading"]
+    assert shown == sorted(shown) and {0.25, 0.75} <= set(shown)
+    assert [one.loaded_fraction for one in engine.pool.statuses()] == [None]
+
+
 def test_rows_of_one_model_go_on_while_another_loads() -> None:
     engine = Engine(spec("fake"), spec("other"))
     engine.ask("a", max_tokens=60)

@@ -107,12 +107,13 @@ def test_a_model_that_failed_is_explained_and_who_waits_for_one_that_loads_is_to
         wire.ModelStatus(
             name="broken", state="failed", detail="no safetensors, or is the disk full?"
         ),
-        wire.ModelStatus(name="demo", state="loading"),
+        wire.ModelStatus(name="demo", state="loading", loaded_fraction=0.4),
     )
     beat(redis_url, models=models)
     data = admin_page.get(DATA).json()
-    (broken, _), (request,) = data["engines"][0]["models"], data["requests"]
+    (broken, demo), (request,) = data["engines"][0]["models"], data["requests"]
     assert broken["detail"].startswith("No safetensors, or is the disk full? A file of the weights")
+    assert demo["loaded_fraction"] == 0.4
     assert request["state"] == "waits for its model"
 
 

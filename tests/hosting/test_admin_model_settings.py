@@ -213,6 +213,8 @@ def test_the_list_says_how_each_model_stands(
     text = admin_page.get(MODELS).content.decode().replace("\xa0", " ")
     assert "The weights need 9.0 GiB" in text and "Choose a smaller model" in text
     assert "of 20.0 GB" in text and "0 of 4" in text and "while there is room" in text
+    beat(redis_url, 20, wire.ModelStatus(name="small", state="loading", loaded_fraction=0.4))
+    assert "loading 40%" in admin_page.get(MODELS).content.decode()
     HostedModel.objects.update(is_pinned=True)
     beat(redis_url, 20, wire.ModelStatus(name="small", state="loaded"))
     text = admin_page.get(MODELS).content.decode()

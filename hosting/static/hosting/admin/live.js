@@ -1,13 +1,13 @@
 // The live page: engines, and who is running or waiting. Pushed by the feed every second.
 import { byId, element, say } from "./dom.js";
-import { bytes, duration, moment, number } from "./format.js";
+import { bytes, duration, moment, number, percent } from "./format.js";
 import { startInstrument } from "./instrument.js";
 
 const root = byId("instrument");
 const sum = (items, name) => items.reduce((total, item) => total + item[name], 0);
 
 const PILLS = { decoding: "good", loaded: "good", running: "good", prefilling: "warm", restoring: "warm", loading: "warm", stopping: "bad", stalled: "bad", failed: "bad" };
-const pill = (state) => element("span", `live-pill live-pill-${PILLS[state] ?? "plain"}`, state);
+const pill = (state, fraction = null) => element("span", `live-pill live-pill-${PILLS[state] ?? "plain"}`, fraction === null ? state : `${state} ${percent(100 * fraction)}`);
 
 function tile(title, value, note) {
   return element("div", "", element("dt", "", title), element("dd", "", value, element("small", "", note)));
@@ -31,7 +31,7 @@ function fact(title, value) {
 
 function drawModel(model) {
   const size = [model.weight_bytes ? bytes(model.weight_bytes) : "", model.context_limit_tokens ? `${number(model.context_limit_tokens)} tokens of context` : ""];
-  return element("li", "", element("strong", "", model.name), pill(model.state), element("span", "live-quiet", model.detail || size.filter(Boolean).join(" · ")));
+  return element("li", "", element("strong", "", model.name), pill(model.state, model.loaded_fraction), element("span", "live-quiet", model.detail || size.filter(Boolean).join(" · ")));
 }
 
 function drawEngine(engine) {
