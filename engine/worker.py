@@ -149,6 +149,7 @@ class Worker:
             rules = ModelRules(
                 share_after=spec.share_after,
                 memory_share=spec.cache_memory_share,
+                disk_share=spec.cache_disk_share,
                 is_on_disk=spec.is_cached_on_disk,
             )
             self._prefixes.set_rules(spec.name, rules)

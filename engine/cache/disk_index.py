@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS record (
     is_published INTEGER NOT NULL, used_at REAL NOT NULL, PRIMARY KEY (key, kind)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS record_by_use ON record (is_published, used_at);
+CREATE INDEX IF NOT EXISTS record_by_model ON record (model, is_published, used_at, file_bytes);
 CREATE TABLE IF NOT EXISTS written (day TEXT PRIMARY KEY, bytes INTEGER NOT NULL);
 """
 _COLUMNS = "key, kind, model, parent, tokens, file_bytes, owners, checksum, used_at"
@@ -98,6 +99,10 @@ class DiskIndex:
         (total,) = self._connection.execute("SELECT TOTAL(file_bytes) FROM record").fetchone()
         return int(total)
 
+    def model_bytes(self, model: str) -> int:
+        query = "SELECT TOTAL(file_bytes) FROM record WHERE model = ?"
+        return int(self._connection.execute(query, (model,)).fetchone()[0])
+
     def add(self, row: Row) -> int:
         """Know this record from now on; the bytes of an earlier row of it."""
         replaced_bytes = self._file_bytes(row.record)
@@ -150,10 +155,11 @@ class DiskIndex:
             if row is not None:
                 self.add(dataclasses.replace(row, owners=owners))
 
-    def oldest(self, limit: int) -> list[Row]:
-        """What leaves first; what is published comes last."""
-        query = f"SELECT {_COLUMNS} FROM record ORDER BY is_published, used_at LIMIT ?"
-        return list(_valid(self._connection.execute(query, (limit,))))
+    def oldest(self, limit: int, *, model: str | None = None) -> list[Row]:
+        """What leaves first, of this model or of all; what is published comes last."""
+        of_model, whose = ("WHERE model = ?", [model]) if model is not None else ("", [])
+        query = f"SELECT {_COLUMNS} FROM record {of_model} ORDER BY is_published, used_at LIMIT ?"
+        return list(_valid(self._connection.execute(query, (*whose, limit))))
 
     def add_written(self, day: str, num_bytes: int) -> None:
         self._connection.execute(

@@ -3,7 +3,8 @@
 Writing: temp file, index row, rename; in this order, so that a crash at any point leaves no file
 without a row, and a row without a file is a miss. No fsync: after a power cut a file may hold
 zeros, which its checksum shows, and that is a miss too.
-Room: least recently used records go first, inline, at most MAX_UNLINKS for one save.
+Room: least recently used records go first, inline, at most MAX_UNLINKS for one save. A model that
+fills its share of the budget evicts its own records.
 A full disk or a failing one stops nothing: the save is counted as dropped and serving goes on.
 Strays: files that a lost index or a dead process left are looked for by name, a few at a time.
 Owner: the cache-io thread.
@@ -82,6 +83,7 @@ class DiskTier:
         self._files: Files = files or RealFiles()
         self._now, self._today = now, today
         self._free: tuple[float, int] | None = None  # (read at, bytes)
+        self._shares: dict[str, float] = {}
         own_name = secrets.token_hex(8)
         self._temp_names = (f"{own_name}-{n}{TEMPORARY}" for n in itertools.count())
         self._strays = Strays(directory, own_prefix=own_name, is_known=self._is_known)
@@ -102,8 +104,8 @@ class DiskTier:
         file_bytes = sum(map(len, pieces))
         evicted: tuple[RecordKey, ...] = ()
         try:
-            evicted = tuple(self._make_room(file_bytes))
-            self.counters.hindrance = self._hindrance(file_bytes)
+            evicted = tuple(self._make_room(row.model, file_bytes))
+            self.counters.hindrance = self._hindrance(row.model, file_bytes)
             if not self.counters.hindrance:
                 self._write(dataclasses.replace(row, file_bytes=file_bytes), pieces)
                 self._count_written(file_bytes)
@@ -153,6 +155,11 @@ class DiskTier:
         except sqlite3.Error as error:
             self._count_write_error(error)
 
+    def set_share(self, model: str, share: float) -> None:
+        """The most of the budget that this model's records may fill; what is above it leaves when
+        the model's next records come."""
+        self._shares[model] = share
+
     def sweep(self) -> bool:
         """Look at some more names in the folder, unlink strays; whether all were looked at."""
         try:
@@ -166,13 +173,27 @@ class DiskTier:
 
     # --- room
 
-    def _make_room(self, file_bytes: int) -> list[RecordKey]:
+    def _make_room(self, model: str, file_bytes: int) -> list[RecordKey]:
+        evicted = self._evict(self._excess_bytes(model, file_bytes), model=model)
         excess = self.used_bytes + file_bytes - self.limits.budget_bytes
         excess = max(excess, file_bytes + self.limits.free_floor_bytes - self._free_bytes())
+        return evicted + self._evict(excess, at_most=MAX_UNLINKS - len(evicted))
+
+    def _excess_bytes(self, model: str, file_bytes: int) -> int:
+        """What the model's share has too little for these."""
+        share = self._shares.get(model, 1.0)
+        if share >= 1.0:
+            return 0
+        room = int(share * self.limits.budget_bytes) - self.index.model_bytes(model)
+        return file_bytes - room
+
+    def _evict(
+        self, excess: int, *, model: str | None = None, at_most: int = MAX_UNLINKS
+    ) -> list[RecordKey]:
         if excess <= 0 or not self.used_bytes:
             return []
         leaving: list[Row] = []
-        for row in self.index.oldest(MAX_UNLINKS):
+        for row in self.index.oldest(at_most, model=model):
             if excess <= 0:
                 break
             leaving.append(row)
@@ -182,7 +203,7 @@ class DiskTier:
         self._free = None
         return [row.record for row in leaving]
 
-    def _hindrance(self, file_bytes: int) -> str:
+    def _hindrance(self, model: str, file_bytes: int) -> str:
         """Why so much may not be written now, for administrators; empty if it may."""
         if self._free_bytes() < self.limits.free_floor_bytes + file_bytes:
             return f"less than {self.limits.free_floor_bytes / 2**30:.3g} GiB are free on its disk"
@@ -190,6 +211,8 @@ class DiskTier:
             return "today's write budget is used up"
         if self.used_bytes + file_bytes > self.limits.budget_bytes:
             return "its budget is full"
+        if self._excess_bytes(model, file_bytes) > 0:
+            return f"{model} has filled its share of the budget"
         return ""
 
     def _free_bytes(self) -> int:

@@ -45,6 +45,7 @@ class ModelRules:
 
     share_after: int | None = 3
     memory_share: float = 1.0
+    disk_share: float = 1.0
     is_on_disk: bool = True
 
 
@@ -212,7 +213,7 @@ class PrefixCache:
     def set_rules(self, model: str, rules: ModelRules) -> None:
         was_on_disk = self._rules_of(model).is_on_disk
         self._rules[model] = rules
-        self._records.set_share(model, rules.memory_share)
+        self._records.set_shares(model, memory=rules.memory_share, disk=rules.disk_share)
         if was_on_disk and not rules.is_on_disk:
             self.clear(model, tiers=(wire.CacheTier.DISK,))
 

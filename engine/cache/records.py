@@ -78,8 +78,11 @@ class Records:
             used_at = time.time()
             self._io.maintain(lambda disk: disk.touch(chain, used_at))
 
-    def set_share(self, model: str, share: float) -> None:
-        self.nodes.dropped(self._memory.set_share(model, share), tier=wire.CacheTier.MEMORY)
+    def set_shares(self, model: str, *, memory: float, disk: float) -> None:
+        """The parts of each tier's budget that a model may fill."""
+        self.nodes.dropped(self._memory.set_share(model, memory), tier=wire.CacheTier.MEMORY)
+        if self._io is not None:
+            self._io.maintain(lambda tier: tier.set_share(model, disk))
 
     def shrink(self, to_bytes: int) -> int:
         """Let the memory tier go down to this size; how many bytes it gave back."""

@@ -125,6 +125,7 @@ class ModelSpec:
     share_after: int | None = 3  # a prefix is everybody's once so many computed it; None: never
     decode_share: float = 0.5  # part of the time that running rows keep while prompts wait
     cache_memory_share: float = 1.0  # most of the memory tier's budget that its prefixes may fill
+    cache_disk_share: float = 1.0  # the same of the disk tier
     is_cached_on_disk: bool = True
     boundary_interval_tokens: int = 2048  # windowed and recurrent layers: copied so often
     most_slice_tokens: int = 2048  # of prompts computed in one step

@@ -112,6 +112,7 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
         decode_share=model.pace_numbers.decode_share,
         share_after=3 if model.cache_sharing == HostedModel.CacheSharing.SHARED else None,
         cache_memory_share=model.cache_memory_share,
+        cache_disk_share=model.cache_disk_share,
         is_cached_on_disk=model.is_cached_on_disk,
         boundary_interval_tokens=model.boundary_interval_tokens,
         most_slice_tokens=model.slice_tokens,

@@ -89,8 +89,8 @@ class HostedModelAdmin(ModelColumns, ModelActions):
             {
                 "fields": [
                     "cache_sharing",
-                    ("cache_memory_share", "is_cached_on_disk"),
-                    "boundary_interval_tokens",
+                    ("cache_memory_share", "cache_disk_share"),
+                    ("is_cached_on_disk", "boundary_interval_tokens"),
                 ]
             },
         ),

@@ -203,6 +203,12 @@ class HostedModel(models.Model):
         validators=[MinValueValidator(0), MaxValueValidator(1)],
         help_text="Most of the memory tier's budget that this model may fill, 0 to 1.",
     )
+    cache_disk_share = models.FloatField(
+        default=1.0,
+        validators=[MinValueValidator(0.01), MaxValueValidator(1)],
+        help_text="Most of the disk tier's budget that this model may fill, 0.01 to 1. Less than "
+        "it has: the oldest leave as new ones come.",
+    )
     is_cached_on_disk = models.BooleanField("cached on disk", default=True)
     boundary_interval_tokens = models.PositiveIntegerField(
         default=2048,

@@ -29,9 +29,19 @@ class CountingMemory(DeviceMemory):
 class Engine:
     """One tiny model, driven turn by turn."""
 
-    def __init__(self, folder: Path, *, cache_memory_bytes: int | None = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        cache_memory_bytes: int | None = 0,
+        cache_disk_bytes: int | None = None,
+    ) -> None:
         config = EngineConfig(
-            name="e", redis_url="", data_dir=folder, cache_memory_bytes=cache_memory_bytes
+            name="e",
+            redis_url="",
+            data_dir=folder,
+            cache_memory_bytes=cache_memory_bytes,
+            cache_disk_bytes=cache_disk_bytes,
         )
         self.memory = CountingMemory()
         self.prefixes = Prefixes(config, ceiling_bytes=self.memory.ceiling_bytes)

@@ -51,6 +51,11 @@ def num_on_disk(engine: Engine) -> int:
     return engine.prefixes.cache.nodes.disk_records[MODEL]
 
 
+def bytes_on_disk(engine: Engine) -> int:
+    settle(engine)
+    return engine.prefixes.cache.nodes.disk_bytes[MODEL]
+
+
 def record_files(folder: Path) -> list[Path]:
     return [one for one in (folder / "cache" / "e").glob("*/*") if one.is_file()]
 
@@ -94,6 +99,19 @@ def test_a_model_is_kept_on_disk_from_when_it_may_until_it_may_not(tmp_path: Pat
     engine.configure(is_cached_on_disk=False)
     assert num_on_disk(engine) == 0
     assert record_files(tmp_path) == []
+    engine.prefixes.close()
+
+
+def test_a_model_fills_its_share_of_the_disk_tier_and_no_more(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, cache_memory_bytes=BUDGET_BYTES, cache_disk_bytes=BUDGET_BYTES)
+    engine.configure(cache_disk_share=SHARE)
+    for number in range(4):
+        answer(engine, f"fills {number}", first_token=300 * number + 10)
+        assert 0 < bytes_on_disk(engine) <= SHARE * BUDGET_BYTES
+    engine.configure(cache_disk_share=1.0)
+    answer(engine, "more", first_token=2000)
+    answer(engine, "still more", first_token=2500)
+    assert bytes_on_disk(engine) > SHARE * BUDGET_BYTES
     engine.prefixes.close()
 
 

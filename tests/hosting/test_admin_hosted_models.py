@@ -17,7 +17,8 @@ from engine.transport.connection import connect
 from hosting.models import Conversation, Generation, HostedModel, Message
 
 MODELS = "/admin/hosting/hostedmodel/"
-REST = {"kind": "generate", "cache_memory_share": "0.5", "boundary_interval_tokens": 512}
+REST = {"kind": "generate", "cache_memory_share": "0.5", "cache_disk_share": "1"}
+REST |= {"boundary_interval_tokens": 512}
 REST |= {"slice_tokens": 2048, "buffers": "keep"}
 GENERATIONS = "/admin/hosting/generation/"
 

@@ -27,6 +27,7 @@ CONFIG = {
 FORM = {
     "kind": "generate", "is_enabled": "on", "max_rows": 4, "max_queue": 10,
     "context_limit_tokens": 8192, "cache_sharing": "shared", "cache_memory_share": "1",
+    "cache_disk_share": "1",
     "boundary_interval_tokens": 2048, "slice_tokens": 2048, "buffers": "keep",
     "pace": "balanced", "stall_ms": 250, "decode_share": "0.5", "template_options": "{}",
 }  # fmt: skip
@@ -106,12 +107,13 @@ def test_every_setting_reaches_the_engine_or_the_row(
         admin_page, small, slice_tokens=512, buffers="clear", memory_ceiling_gb="7.5",
         memory_share="0.5", idle_unload_seconds=60, max_queue=3, default_presence_penalty="0.5",
         default_repetition_penalty="1.1", template_options='{"enable_thinking": false}',
-        allowed_groups=[group.pk],
+        allowed_groups=[group.pk], cache_disk_share="0.25",
     )  # fmt: skip
     assert errors_of(response) == {}
     (spec,) = published(redis_url).models
     assert (spec.most_slice_tokens, spec.clears_buffers) == (512, True)
     assert (spec.memory_ceiling_bytes, spec.memory_share) == (int(7.5 * GIB), 0.5)
+    assert (spec.cache_memory_share, spec.cache_disk_share) == (1, 0.25)
     assert (spec.idle_unload_seconds, spec.max_queue, spec.max_rows) == (60, 3, 4)
     small.refresh_from_db()
     assert (small.default_presence_penalty, small.default_repetition_penalty) == (0.5, 1.1)
@@ -130,6 +132,7 @@ def test_every_setting_reaches_the_engine_or_the_row(
         ({"slice_tokens": 16}, "slice_tokens"),
         ({"memory_share": "1.5"}, "memory_share"),
         ({"kv_bits": 3}, "kv_bits"),
+        ({"cache_disk_share": 0}, "cache_disk_share"),
         ({"is_pinned": "on", "idle_unload_seconds": 60}, "idle_unload_seconds"),
         ({"template_options": "[1]"}, "template_options"),
         ({"template_options": '{"messages": []}'}, "template_options"),

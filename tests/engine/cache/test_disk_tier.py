@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
+import sqlite3
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -27,6 +29,27 @@ def test_what_was_saved_is_read_back_after_a_restart(tmp_path: Path) -> None:
     assert found is not None
     assert content_of(found) == content_of(arrays_of(row))
     assert [array.shape for array in found] == [(10, 100), (2000,)]
+
+
+def test_a_model_above_its_share_of_the_budget_evicts_its_own_oldest(tmp_path: Path) -> None:
+    rows = make_rows(20)
+    others, own = rows[:4], [dataclasses.replace(row, model="greedy") for row in rows[4:]]
+    limits = dataclasses.replace(UNLIMITED, budget_bytes=40 * 10_000)
+    disk = make_disk(tmp_path, limits=limits)
+    for row in (*others, *own[:8]):
+        assert disk.save(row, arrays_of(row)).is_persisted
+    disk.close()
+    disk = make_disk(tmp_path, limits=limits)  # a share counts what was there before, too
+    disk.set_share("greedy", 0.1)
+    outcomes = [disk.save(row, arrays_of(row)) for row in own[8:]]
+    assert all(one.is_persisted for one in outcomes)
+    assert {one for out in outcomes for one in out.evicted} < {row.record for row in own}
+    assert 0 < disk.index.model_bytes("greedy") <= 4 * 10_000
+    assert disk.index.has(own[-1].record) and all(disk.index.has(one.record) for one in others)
+    disk.set_share("greedy", 0.01)
+    refused = disk.save(own[0], arrays_of(own[0]))
+    assert not refused.is_persisted and disk.index.model_bytes("greedy") == 0
+    assert disk.counters.hindrance == "greedy has filled its share of the budget"
 
 
 def test_files_are_for_the_owner_only(tmp_path: Path) -> None:
@@ -212,12 +235,26 @@ def test_a_failing_disk_is_survived_counted_and_left_clean(tmp_path: Path, code:
     assert {found.record for found in disk.index.oldest(1000)} == {rows[0].record, rows[2].record}
 
 
-def test_a_broken_index_is_started_anew(tmp_path: Path) -> None:
+def break_index(path: Path) -> None:
+    path.write_bytes(b"this is not a database at all" * 100)
+
+
+def set_old_format(path: Path) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version=1")
+
+
+def empty_index(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("spoil", [break_index, set_old_format, empty_index])
+def test_a_broken_index_is_started_anew(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
     disk = make_disk(tmp_path)
     (row,) = make_rows(1)
     disk.save(row, arrays_of(row))
     disk.close()
-    (tmp_path / "index.sqlite3").write_bytes(b"this is not a database at all" * 100)
+    spoil(tmp_path / "index.sqlite3")
     reopened = make_disk(tmp_path, limits=UNLIMITED)
     assert reopened.load(row.record, row.tokens) is not None or reopened.used_bytes == 0
     assert reopened.save(row, arrays_of(row)).is_persisted
