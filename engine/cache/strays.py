@@ -6,6 +6,7 @@ the disk tier gives are looked at; whatever else lies in the folder is somebody 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -16,6 +17,7 @@ from engine.cache.record import Kind, RecordKey
 
 TEMPORARY = ".tmp"
 NAMES_AT_ONCE = 64
+_FOLDER_NAME = re.compile(r"[0-9a-f]{2}")
 _RECORD_NAME = re.compile(rf"([0-9a-f]{{64}})\.({'|'.join(Kind)})")
 _TEMPORARY_NAME = re.compile(rf"([0-9a-f]{{16}})-\d+{re.escape(TEMPORARY)}")
 
@@ -40,15 +42,15 @@ class Strays:
 
     def _walk(self) -> Iterator[Path]:
         """Lazily: a folder of 100,000 files is never listed at once."""
-        folders = [self._directory]
-        for number in range(256):
-            folders.append(self._directory / f"{number:02x}")
+        folders = []
+        with os.scandir(self._directory) as entries:
+            for entry in entries:
+                if _FOLDER_NAME.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                yield Path(entry.path)
         for folder in folders:
-            try:
-                with os.scandir(folder) as entries:
-                    yield from (Path(entry.path) for entry in entries)
-            except FileNotFoundError:
-                continue
+            with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+                yield from (Path(entry.path) for entry in entries)
 
     def _is_stray(self, name: str) -> bool:
         if (temporary := _TEMPORARY_NAME.fullmatch(name)) is not None:

@@ -1,4 +1,4 @@
-"""The SSD tier's folder as others leave it: crashes, bad disks, strays, junk, deletion."""
+"""The SSD tier's folder as others leave it: bad disks, strays, junk, deletion."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import os
 import random
 import shutil
 import sqlite3
+import struct
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from engine.cache.disk_index import DiskIndex, Row
+from engine.cache.disk_index import DiskIndex
 from engine.cache.disk_tier import DiskLimits
 from engine.cache.files import RealFiles
 from engine.cache.owners import OwnerKind, owner_name
@@ -23,79 +23,15 @@ from engine.cache.record import ArrayBytes
 from .toys import arrays_of, content_of, make_disk, make_rows, record_files
 
 
-class StoppingFiles(RealFiles):
-    """Lets a number of bytes and renames through, then stops as kill -9 would."""
-
-    class Killed(BaseException):
-        pass
-
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
-
-    def write_new(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-        data = b"".join(bytes(piece) for piece in pieces)
-        self._spend(0)
-        super().write_new(path, [data[: self.budget]])
-        self._spend(len(data))
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._spend(1)
-        super().rename(source, target)
-
-    def unlink(self, path: Path) -> None:
-        self._spend(1)
-        super().unlink(path)
-
-    def _spend(self, amount: int) -> None:
-        if amount > self.budget or self.budget == 0:
-            self.budget = 0
-            raise self.Killed
-        self.budget -= amount
-
-
-def test_after_a_kill_at_any_byte_a_record_is_whole_or_absent_and_no_file_is_left_over(
-    tmp_path: Path,
-) -> None:
-    """Crash points spread over ten saves that also evict; CRASH_STATES=2500 for a night."""
-    limits = DiskLimits(budget_bytes=20_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
-    rows = make_rows(10)
-    whole = sum(make_disk(tmp_path / "whole").save(row, arrays_of(row)).file_bytes for row in rows)
-    num_states = int(os.environ.get("CRASH_STATES", "60"))
-    for number in range(num_states):
-        directory = tmp_path / str(number)
-        _save_until_killed(directory, limits, rows, whole * number // num_states)
-        _check_after_restart(directory, limits, rows)
-
-
-def _save_until_killed(directory: Path, limits: DiskLimits, rows: list[Row], budget: int) -> None:
-    disk = make_disk(directory, limits=limits, files=StoppingFiles(budget))
-    try:
-        for row in rows:
-            disk.save(row, arrays_of(row))
-    except StoppingFiles.Killed:
-        pass
-    disk.close()
-
-
-def _check_after_restart(directory: Path, limits: DiskLimits, rows: list[Row]) -> None:
-    disk = make_disk(directory, limits=limits)
-    while not disk.sweep():
-        pass
-    assert not list(directory.glob("*.tmp"))
-    indexed = {found.record.file_name for found in disk.index.oldest(1000)}
-    assert {path.name for path in record_files(directory)} <= indexed
-    for row in rows:
-        found = disk.load(row.record, row.tokens)
-        assert found is None or content_of(found) == content_of(arrays_of(row))
-    disk.close()
-
-
 def flip_in_index(directory: Path, column: str, bit: int) -> None:
     """One bit of one field of the only row, as a bad disk might."""
     with contextlib.closing(sqlite3.connect(directory / "index.sqlite3")) as connection:
         (value,) = connection.execute(f"SELECT {column} FROM record").fetchone()
-        if isinstance(value, int):
-            changed: object = value ^ (1 << bit)
+        if isinstance(value, float):
+            value = struct.unpack("<q", struct.pack("<d", value))[0]
+            changed: object = struct.unpack("<d", struct.pack("<q", value ^ (1 << (40 + bit))))[0]
+        elif isinstance(value, int):
+            changed = value ^ (1 << bit)
         else:
             content = bytearray(value.encode() if isinstance(value, str) else value)
             content[len(content) // 2] ^= 1 << (bit % 7)
@@ -127,6 +63,22 @@ def test_a_flipped_bit_in_any_field_of_the_index_is_a_counted_miss(
         reopened.close()
 
 
+@pytest.mark.parametrize("column", ["used_at", "is_published"])
+def test_a_flipped_bit_in_the_order_of_leaving_spoils_nothing(tmp_path: Path, column: str) -> None:
+    (row,) = make_rows(1)
+    for bit in range(7):
+        disk = make_disk(tmp_path / str(bit))
+        disk.save(row, arrays_of(row))
+        disk.close()
+        flip_in_index(tmp_path / str(bit), column, bit)
+        reopened = make_disk(tmp_path / str(bit))
+        (found,) = reopened.index.take_rows()
+        assert dataclasses.replace(found, used_at=row.used_at, file_bytes=0) == row
+        arrays = reopened.load(found.record, found.tokens)
+        assert arrays is not None and content_of(arrays) == content_of(arrays_of(row))
+        reopened.close()
+
+
 def test_a_zeroed_page_anywhere_in_a_large_file_is_a_miss(tmp_path: Path) -> None:
     disk = make_disk(tmp_path)
     (row,) = make_rows(1)
@@ -141,15 +93,23 @@ def test_a_zeroed_page_anywhere_in_a_large_file_is_a_miss(tmp_path: Path) -> Non
         disk.save(row, large)
 
 
-def test_a_zeroed_page_anywhere_in_the_index_never_stops_a_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_closed", [True, False], ids=["index", "log of the index"])
+def test_a_zeroed_page_anywhere_in_the_index_never_stops_a_start(
+    tmp_path: Path, is_closed: bool
+) -> None:
     rows = make_rows(20)
     disk = make_disk(tmp_path)
     for row in rows:
         disk.save(row, arrays_of(row))
+    if is_closed:
+        disk.close()
+    files = {path: path.read_bytes() for path in tmp_path.glob("index.sqlite3*")}
     disk.close()
-    path = tmp_path / "index.sqlite3"
-    good = path.read_bytes()
-    for start in range(0, len(good), 4096):
+    path = tmp_path / ("index.sqlite3" if is_closed else "index.sqlite3-wal")
+    good = files[path]
+    for start in range(0, len(good), 4096 if is_closed else 16 * 4096):
+        for name, content in files.items():
+            name.write_bytes(content)
         path.write_bytes(good[:start] + bytes(4096) + good[start + 4096 :])
         reopened = make_disk(tmp_path)
         for found in reopened.index.take_rows():
