@@ -1,8 +1,9 @@
 """Is the engine stuck? For how many seconds has it had work without computing anything.
 
-Only time in which it could have moved counts: not what a long step is expected to take, not what
-its threads wait for a processor on a busy machine, not a pause of the whole process. Written by
-the model thread; one other thread looks about once a second.
+A step that is expected to be long is not stuck while it takes a few times that; afterwards all of
+its time counts, so that a hang in a slice is seen as soon as one between steps. Only time in which
+it could have moved counts: not what its threads wait for a processor on a busy machine, not a pause
+of the whole process. Written by the model thread; one other thread looks about once a second.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class StallClock:
             self._expected_seconds = 0.0
 
     def look(self) -> float:
-        """The seconds that cannot be explained; 0 while there is no work."""
+        """Seconds without progress; 0 while there is no work, or what it does may take so long."""
         with self._lock:
             now, starved = self._clock(), self._starved_seconds()
             if self._moved_at >= self._looked_at or not self._is_busy:
@@ -66,7 +67,8 @@ class StallClock:
             passed = min(now - since, _LONGEST_LOOK_SECONDS)
             self._still_seconds += max(0.0, passed - starved)
             self._looked_at = now
-            return max(0.0, self._still_seconds - PATIENCE * self._expected_seconds)
+            is_explained = self._still_seconds <= PATIENCE * self._expected_seconds
+            return 0.0 if is_explained else self._still_seconds
 
 
 class Starvation:

@@ -22,7 +22,7 @@ from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
 from engine.core.step import Drawn, Join, Outcome, Step
 
-_FIRST_STEPS = 16  # of a loaded model
+_FIRST_DECODES, _FIRST_SLICES = 16, 4  # turns of a loaded model
 
 
 class Scheduler:
@@ -41,7 +41,7 @@ class Scheduler:
         self._batch: list[Sequence] = []
         self._gone: list[int] = []
         self._in_flight: list[Step] = []
-        self._num_decode_steps = 0
+        self._num_decodes = self._num_slices = 0  # turns that have ended
         self._others: Pace | None = None  # as schedule() was told last
 
     @property
@@ -127,7 +127,8 @@ class Scheduler:
         """Learn from a computed step; the tokens drawn for rows that still live."""
         self._in_flight.remove(outcome.step)
         self._ledger.num_slices_in_flight -= bool(outcome.step.slices)
-        self._num_decode_steps += bool(outcome.step.decodes)
+        self._num_decodes += bool(outcome.step.decodes)
+        self._num_slices += bool(outcome.step.slices)
         self._learn(outcome)
         drawn = []
         for one in outcome.drawn:
@@ -247,7 +248,13 @@ class Scheduler:
     def expected_seconds(self) -> float:
         """Of all that the device has not finished."""
         seconds = sum(map(self._seconds_of, self._in_flight))
-        return seconds + (FIRST_USE_SECONDS if self._num_decode_steps < _FIRST_STEPS else 0.0)
+        return seconds + (FIRST_USE_SECONDS if any(map(self._is_new, self._in_flight)) else 0.0)
+
+    def _is_new(self, step: Step) -> bool:
+        """Its kind may have to be compiled."""
+        if step.decodes:
+            return self._num_decodes < _FIRST_DECODES
+        return self._num_slices < _FIRST_SLICES
 
     def _seconds_of(self, step: Step) -> float:
         if step.decodes:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
 
+import httpx2
 import psutil
 import pytest
 from openai import OpenAI
 
 from tests.flow.asking import (
+    PATIENCE_SECONDS,
     RunningAnswer,
     ask,
     fresh_prompt,
+    request,
     start_all,
     sure_answer,
     sure_answers,
@@ -23,6 +27,8 @@ from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 LONG = 600
+LONG_PROMPT_WORDS = 1500  # three tokens each or more
+LEARNT_PIECES = 5  # the first ones of a model may take long
 MOST_HANGING_SECONDS = 5.5  # 5, and what the test itself takes to see it
 SAMPLED = {"temperature": 0.8, "top_p": 0.9, "seed": 42}
 
@@ -78,6 +84,31 @@ def test_an_engine_that_beats_and_computes_nothing_is_replaced(
     seconds = stack.wait_until(lambda: not psutil.pid_exists(old), "ended")
     assert "work but no progress" in stack.output()
     assert seconds <= MOST_HANGING_SECONDS
+    assert running.text() == undisturbed
+    stack.wait_restarted("engine", old)
+
+
+def test_an_engine_that_hangs_in_the_middle_of_a_prompt_is_replaced(
+    stack: Stack, client: OpenAI, api_key: str, endless: str
+) -> None:
+    prompt, undisturbed = sure_answer(client, endless, max_tokens=LONG)
+    running = RunningAnswer(client, endless, prompt, max_tokens=LONG)
+    words = " ".join(f"word{number}" for number in range(LONG_PROMPT_WORDS))
+    with httpx2.stream(
+        "POST",
+        f"{stack.base_url}/v1/chat/completions",
+        json=request(endless, f"{fresh_prompt()} {words}", max_tokens=4, stream=True),
+        headers={"Authorization": f"Bearer {api_key}"},
+        timeout=PATIENCE_SECONDS,
+    ) as answer:
+        lines = answer.iter_lines()
+        pieces = (line for line in lines if line.startswith(": prefill "))
+        assert len(list(itertools.islice(pieces, LEARNT_PIECES))) == LEARNT_PIECES
+        old = stack.pid_of("engine")
+        hang_computing_thread(old)
+        seconds = stack.wait_until(lambda: not psutil.pid_exists(old), "ended")
+        assert seconds <= MOST_HANGING_SECONDS
+        assert any("[DONE]" in line for line in lines)
     assert running.text() == undisturbed
     stack.wait_restarted("engine", old)
 

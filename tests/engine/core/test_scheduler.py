@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import random
 
 import pytest
 
 from engine import wire
+from engine.core.cost import FIRST_USE_SECONDS
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence
@@ -209,6 +211,29 @@ def test_a_long_prompt_is_not_starved_by_short_ones() -> None:
     assert bench.first_token_seconds("long") < 4.0
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_nobody_is_passed_by_who_comes_later_than_twice_the_own_reading(seed: int) -> None:
+    """But for those of about the same length who share the forward of somebody who may pass."""
+    bench, chooser = settled(dataclasses.replace(PACE, max_rows=1000)), random.Random(seed)
+    lengths = {f"r{number}": chooser.choice([20, 100, 400, 2000]) for number in range(300)}
+    for request_id, length in lengths.items():
+        bench.add(request_id, prompt_tokens=length, max_tokens=1)
+        for _ in range(chooser.choice([0, 1, 2])):
+            bench.turn()
+    bench.run()
+    slices = (one for step in bench.steps for one in step.slices)
+    guests = {row_id for one in slices for row_id in one.row_ids[1:]}
+    num_passes = 0
+    for one, other in itertools.permutations(map(bench.sequences.get, lengths), 2):
+        later_by = other.arrived_at - one.arrived_at
+        is_before = bench.drawn_at[other.request_id] < bench.drawn_at[one.request_id]
+        if later_by > 0 and is_before and other.row_id not in guests:
+            num_passes += 1
+            length = lengths[one.request_id]
+            assert later_by < 2.1 * bench.scheduler.cost.predict(length, length / 2)
+    assert num_passes > 300, "short ones pass long ones"
+
+
 def expected_seconds(bench: Bench, step: Step) -> float:
     cost = bench.scheduler.cost
     return sum(cost.predict(one.num_tokens, one.mean_context) for one in step.slices)
@@ -228,6 +253,22 @@ def test_who_comes_during_a_single_prompt_waits_for_a_short_piece_of_it() -> Non
     while "short" not in bench.drawn_at:
         bench.turn()
     assert bench.first_token_seconds("short") < 0.35
+
+
+def test_only_the_first_turns_of_a_kind_may_take_as_long_as_compiling_does() -> None:
+    bench = Bench()
+    bench.add("long", prompt_tokens=6000, max_tokens=30)
+    bench.turn()
+    assert bench.scheduler.expected_seconds > FIRST_USE_SECONDS
+    while len(bench.steps) < 12:
+        bench.turn()
+    assert bench.scheduler.expected_seconds < 0.5
+    while not bench.turn().decodes:
+        pass
+    assert bench.scheduler.expected_seconds > FIRST_USE_SECONDS
+    while len(bench.drawn_at.get("long", ())) < 20:
+        bench.turn()
+    assert bench.scheduler.expected_seconds < 0.1
 
 
 def test_prompts_first_means_as_long_a_piece_as_there_can_be() -> None:

@@ -53,6 +53,23 @@ def test_nobody_is_served_much_more_than_another_who_waits_as_well(rig: Rig, see
         assert max(load.served.values()) - min(load.served.values()) <= bound
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_who_is_overdue_gets_every_fourth_row_whoever_else_comes(rig: Rig, seed: int) -> None:
+    chooser, engine = random.Random(seed), rig.engine()
+    overdue = [f"overdue {number}" for number in range(6)]
+    for request_id in overdue:
+        priority = chooser.choice([wire.Priority.API, wire.Priority.BATCH])
+        rig.queue(request_id, tenant=chooser.choice(list(WEIGHTS)), priority=priority)
+        rig.redis.hset(wire.Keys.request(request_id), "queued_at", chooser.randrange(10**6))
+    served = []
+    for number in range(4 * len(overdue)):
+        tenant = chooser.choice(list(WEIGHTS))
+        rig.queue(f"new {number}", tenant=tenant, priority=wire.Priority.INTERACTIVE)
+        served += pull_ids(engine)
+    places = [place for place, one in enumerate(served, start=1) if one in overdue]
+    assert places == [4, 8, 12, 16, 20, 24]
+
+
 def test_a_place_never_gets_worse_while_nobody_arrives(rig: Rig) -> None:
     """What is told on arrival is a guess; afterwards it only sinks."""
     load = Load(rig, 7)
