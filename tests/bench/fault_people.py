@@ -7,9 +7,11 @@ import dataclasses
 import http.client
 import json
 import random
+import re
 import threading
 import time
 import urllib.error
+from collections import Counter
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -19,11 +21,9 @@ from tests.stack import Stack
 
 PATIENCE_SECONDS = 120.0
 _PAUSE_SECONDS = 0.2
+_HAS_DATA = re.compile(rb"data: ").match
 _CUT = (OSError, http.client.HTTPException)
-_CHAT_CUT = (
-    *(OSError, urllib.error.URLError, ConnectionClosed, InvalidHandshake),
-    *(TimeoutError, AssertionError, http.client.HTTPException),
-)
+_CHAT_CUT = (*_CUT, ConnectionClosed, InvalidHandshake)
 # By name: fields of Quota, `share` of the requests in tokens for a budget that runs out
 LIMITS: dict[str, dict[str, int]] = {
     "free": {"max_concurrent": 50},
@@ -67,6 +67,7 @@ class Turnstile:
 
     def __init__(self, num_requests: int) -> None:
         self.num_answered = self.num_refused = self.num_cut = 0
+        self.errors: Counter[str] = Counter()  # by what was said of them
         self._num_requests = num_requests
         self._changed = threading.Condition()
 
@@ -80,6 +81,11 @@ class Turnstile:
             self.num_refused += refused
             self.num_cut += cut
             self._changed.notify_all()
+
+    def note_error(self, what: str) -> None:
+        """Accepted, and not answered."""
+        with self._changed:
+            self.errors[what] += 1
 
     def wait_for(self, count: int) -> bool:
         """False when all is asked before."""
@@ -152,24 +158,28 @@ class Asker:
                 self._note(json.loads(answer.read()))
 
     def _refused(self, answer: http.client.HTTPResponse) -> None:
-        told = answer.read()
-        if answer.status not in (429, 503):
-            raise AssertionError(f"{answer.status}: {told!r}")
-        self._turnstile.note(refused=1)
+        told = json.loads(answer.read())["error"]["code"]
+        if answer.status == 429:
+            self._turnstile.note(refused=1)
+        else:
+            self._turnstile.note_error(f"{answer.status} {told}")
         time.sleep(_PAUSE_SECONDS)
 
     def _read_stream(self, answer: http.client.HTTPResponse, leave_after: int | None) -> None:
-        generation, tokens, num_chunks = "", None, 0
-        for line in answer:
-            if not line.startswith(b"data: {"):
-                continue
+        generation, tokens = "", None
+        for place, line in enumerate(filter(_HAS_DATA, answer)):
+            if line.startswith(b"data: [DONE]"):
+                break
             chunk = json.loads(line.removeprefix(b"data: "))
+            if error := chunk.get("error"):
+                return self._turnstile.note_error(f"{error['code']} after {place} chunks")
             generation = chunk.get("id", generation)
             if chunk.get("usage"):
                 tokens = chunk["usage"]["completion_tokens"]
-            num_chunks += 1
-            if leave_after is not None and num_chunks > leave_after:
+            if leave_after is not None and place >= leave_after:
                 break
+        else:
+            return self._turnstile.note_error("no end")
         self._note({"id": generation, "usage": {"completion_tokens": tokens}})
 
     def _note(self, told: dict[str, Any]) -> None:
@@ -193,9 +203,13 @@ class ChatAsker:
             try:
                 with ChatPage(self._stack) as page:
                     self._sit(page)
+            except urllib.error.HTTPError as refusal:
+                self._turnstile.note_error(f"chat: {refusal.code}")
             except _CHAT_CUT:
                 self._turnstile.note(cut=1)
                 time.sleep(_PAUSE_SECONDS)
+            except AssertionError as error:
+                self._turnstile.note_error(f"chat: {error}")
 
     def _sit(self, page: ChatPage) -> None:
         while self._turnstile.is_open:

@@ -99,6 +99,16 @@ def _report(stack: Stack, turnstile: Turnstile, kills: dict[str, int], seconds: 
     ]
     report.results.append(Result(name="time", value=seconds, unit="s", better="lower"))
     report.tables.append(text_table(["what", "number"], [[k, str(v)] for k, v in counts.items()]))
+    errors = [[what, str(number)] for what, number in turnstile.errors.most_common()]
+    report.tables.append(text_table(["error", "number"], errors))
+    report.results.append(
+        Result(
+            name="accepted and not answered",
+            value=turnstile.errors.total(),
+            unit="",
+            better="lower",
+        )
+    )
     for name in ("lines that differ from tokens delivered", "reservations held", "limits passed"):
         report.results.append(Result(name=name, value=0, unit="", better="lower", bar=0))
     return report
