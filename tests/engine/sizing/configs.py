@@ -10,9 +10,12 @@ from engine.sizing.layers import FullLayers, Layers, StateLayers, WindowLayers
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
+    """`token_kib`: what a token of a long text takes in 16 bits, in all layers that keep it."""
+
     config: dict[str, Any]
     layers: tuple[Layers, ...]
     head_size: int
+    token_kib: float
 
 
 def full(count: int, token_elements: int) -> FullLayers:
@@ -200,46 +203,115 @@ LFM2_1B = {
     "vocab_size": 65536,
 }
 
+LLAMA_4_SCOUT = {
+    "model_type": "llama4",
+    "text_config": {
+        "model_type": "llama4_text",
+        "attention_chunk_size": 8192,
+        "head_dim": 128,
+        "hidden_size": 5120,
+        "intermediate_size": 8192,
+        "intermediate_size_mlp": 16384,
+        "num_attention_heads": 40,
+        "num_experts_per_tok": 1,
+        "num_hidden_layers": 48,
+        "num_key_value_heads": 8,
+        "num_local_experts": 16,
+        "vocab_size": 202048,
+        "max_position_embeddings": 10485760,
+    },
+    "vision_config": {"hidden_size": 1408, "num_hidden_layers": 34, "num_attention_heads": 16},
+}
+INTERNVL_2_5_8B = {
+    "model_type": "internvl_chat",
+    "llm_config": {
+        "model_type": "internlm2",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_attention_heads": 32,
+        "num_hidden_layers": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 92553,
+        "max_position_embeddings": 32768,
+    },
+    "vision_config": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16},
+}
+# One head of keys and values for all queries, under the oldest names
+STARCODER = {
+    "model_type": "gpt_bigcode",
+    "multi_query": True,
+    "n_embd": 6144,
+    "n_head": 48,
+    "n_inner": 24576,
+    "n_layer": 40,
+    "n_positions": 8192,
+    "vocab_size": 49152,
+}
+
 _DELTA = (2 * 16 * 128 + 32 * 128) * 3 + 32 * 128 * 128
 _MAMBA_2 = 80 * 64 * 128 + (80 * 64 + 2 * 128) * 3
 _NEMOTRON = 128 * 64 * 128 + (128 * 64 + 2 * 8 * 128) * 3
 KNOWN = {
-    "llama": Known(config=LLAMA_3_8B, layers=(full(32, 2048),), head_size=128),
-    "qwen3": Known(config=QWEN3_8B, layers=(full(36, 2048),), head_size=128),
-    "qwen3-moe": Known(config=QWEN3_30B_A3B, layers=(full(48, 1024),), head_size=128),
+    "llama": Known(config=LLAMA_3_8B, layers=(full(32, 2048),), head_size=128, token_kib=128),
+    "qwen3": Known(config=QWEN3_8B, layers=(full(36, 2048),), head_size=128, token_kib=144),
+    "qwen3-moe": Known(config=QWEN3_30B_A3B, layers=(full(48, 1024),), head_size=128, token_kib=96),
     "a window that mlx-lm does not keep": Known(
-        config=MISTRAL_7B, layers=(full(32, 2048),), head_size=128
+        config=MISTRAL_7B, layers=(full(32, 2048),), head_size=128, token_kib=128
     ),
-    "mistral3": Known(config=MISTRAL_SMALL_3_24B, layers=(full(40, 2048),), head_size=128),
-    "vision shadows": Known(config=SHADOWED_BY_VISION, layers=(full(32, 2048),), head_size=128),
+    "mistral3": Known(
+        config=MISTRAL_SMALL_3_24B, layers=(full(40, 2048),), head_size=128, token_kib=160
+    ),
+    "vision shadows": Known(
+        config=SHADOWED_BY_VISION, layers=(full(32, 2048),), head_size=128, token_kib=128
+    ),
     "gemma3": Known(
         config=GEMMA_3_27B,
         layers=(full(10, 4096), WindowLayers(count=52, token_elements=4096, window=1024)),
         head_size=128,
+        token_kib=80,
     ),
     "gpt-oss": Known(
         config=GPT_OSS_20B,
         layers=(full(12, 1024), WindowLayers(count=12, token_elements=1024, window=128)),
         head_size=64,
+        token_kib=24,
     ),
     "qwen3-next": Known(
         config=QWEN3_NEXT_80B,
         layers=(full(12, 1024), StateLayers(count=36, row_elements=_DELTA)),
         head_size=256,
+        token_kib=24,
     ),
-    "deepseek-v3": Known(config=DEEPSEEK_V3, layers=(full(61, 576),), head_size=192),
-    "gpt2": Known(config=GPT_2, layers=(full(12, 1536),), head_size=64),
+    "deepseek-v3": Known(
+        config=DEEPSEEK_V3, layers=(full(61, 576),), head_size=192, token_kib=68.625
+    ),
+    "gpt2": Known(config=GPT_2, layers=(full(12, 1536),), head_size=64, token_kib=36),
     "mamba2": Known(
-        config=MAMBA_2_2B, layers=(StateLayers(count=64, row_elements=_MAMBA_2),), head_size=64
+        config=MAMBA_2_2B,
+        layers=(StateLayers(count=64, row_elements=_MAMBA_2),),
+        head_size=64,
+        token_kib=0,
     ),
     "nemotron-h": Known(
         config=NEMOTRON_H,
         layers=(full(1, 2048), StateLayers(count=2, row_elements=_NEMOTRON)),
         head_size=128,
+        token_kib=4,
     ),
     "lfm2": Known(
         config=LFM2_1B,
         layers=(full(6, 1024), StateLayers(count=10, row_elements=2 * 2048)),
         head_size=64,
+        token_kib=12,
     ),
+    "llama4": Known(
+        config=LLAMA_4_SCOUT,
+        layers=(full(12, 2048), WindowLayers(count=36, token_elements=2048, window=8192)),
+        head_size=128,
+        token_kib=48,
+    ),
+    "internvl": Known(
+        config=INTERNVL_2_5_8B, layers=(full(32, 2048),), head_size=128, token_kib=128
+    ),
+    "starcoder": Known(config=STARCODER, layers=(full(40, 256),), head_size=128, token_kib=20),
 }

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import UnreadableConfig, read_shape, shape_of
 from tests.engine.sizing.configs import GPT_2, KNOWN, LLAMA_3_8B, QWEN3_30B_A3B
+
+BFLOAT16 = Numbers(compute_bytes=2, may_fuse=True)
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -15,6 +18,7 @@ def test_what_the_caches_of_a_family_keep(name: str) -> None:
     known, shape = KNOWN[name], shape_of(KNOWN[name].config)
     assert shape.layers == known.layers
     assert shape.head_size == known.head_size
+    assert Estimate(shape, BFLOAT16).token_bytes == known.token_kib * 1024
 
 
 def test_all_active_experts_count() -> None:
