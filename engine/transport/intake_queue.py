@@ -138,12 +138,11 @@ class IntakeQueue:
             # Redis 6.2 hands out pending entries that were deleted
             if not fields or entry_id in held:
                 continue
-            key = wire.Keys.request(fields["id"])
             yield Entry(
                 entry_id=entry_id,
                 request_id=fields["id"],
                 message=fields["m"],
-                num_tries=self._redis.hincrby(key, "intake_tries", 1),
+                num_tries=self._scripts("count_try", fields["id"]),
             )
 
 

@@ -8,6 +8,7 @@ import logging
 from django.utils import timezone
 
 from engine import wire
+from hosting.actions.forgetting import forget_again, forget_what_is_due
 from hosting.actions.generations import close_cancelled, submit
 from hosting.actions.hosted_models import publish_models
 from hosting.actions.publications import look_after_publications
@@ -16,7 +17,7 @@ from hosting.engine_client import get_client
 from hosting.models import Generation
 
 # A row this young may still be on its way from its transaction to Redis
-_GRACE = datetime.timedelta(seconds=5)
+_GRACE = datetime.timedelta(seconds=2)
 
 logger = logging.getLogger(__name__)
 
@@ -26,10 +27,13 @@ def reconcile() -> None:
     client = get_client()
     if not client.models_published():
         publish_models()
+        forget_again()
+    forget_what_is_due()
     _note_running()
     look_after_publications()
     cancel_what_nobody_follows()
-    for generation in Generation.objects.open().filter(created_at__lt=timezone.now() - _GRACE):
+    not_young = Generation.objects.open().filter(created_at__lt=timezone.now() - _GRACE)
+    for generation in not_young.order_by("created_at", "id"):  # so that places stay as they were
         if not client.has_request(str(generation.pk)):
             _restore(generation)
         elif generation.is_cancel_requested:

@@ -32,13 +32,14 @@ def cancel_generations(generations: Sequence[Generation]) -> None:
         cancel_generation(generation)
 
 
-def submit_again(generations: Sequence[Generation]) -> bool:
-    """Those that are open; who asked is still there. False when none is."""
-    ids = [generation.pk for generation in generations]
-    commands = Generation.objects.open().filter(pk__in=ids).values_list("request", flat=True)
-    for command in (found := list(commands)):
-        submit(wire.decode(command))
-    return bool(found)
+def submit_again(request_id: str) -> bool:
+    """What Redis has forgotten and somebody waits for. False where there is nothing to follow."""
+    wanted = Generation.objects.open().filter(pk=request_id, is_cancel_requested=False)
+    command = wanted.values_list("request", flat=True).first()
+    if command is None:
+        return get_client().has_request(request_id)  # asked again by others, it may have ended
+    submit(wire.decode(command))
+    return True
 
 
 def abandon_generations(generations: Sequence[Generation]) -> None:

@@ -1,25 +1,35 @@
-"""The events of several generations as one sequence, for a caller who must not wait in silence."""
+"""The events of several generations as one sequence, for a caller who must not wait in silence.
+
+Redis may forget a request. As long as nothing of its answer was told, it is asked again.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 
 from engine import wire
-from hosting.engine_client import hub
+from hosting.engine_client import Absence, StreamLost, hub
 
 _MAX_WAITING = 256  # then the hub waits for us, and the data in Redis
+_ANSWERS = (wire.Delta, wire.Embedded, wire.Scored)
+AGAIN_SECONDS = 10.0  # how long what was asked again may stay unknown
+_POLL_SECONDS = 0.25
 
 Numbered = tuple[int, wire.Event]
+AskAgain = Callable[[str], Awaitable[bool]]
 
 
 class Following:
     """One reader per generation, from its first event to its terminal one.
 
-    `next` numbers events by the place of their generation in `request_ids`. Owner: the event loop.
+    `next` numbers events by the place of their generation in `request_ids`. `ask_again` submits one
+    of them anew; False: there is nothing to follow. Owner: the event loop.
     """
 
-    def __init__(self, request_ids: Sequence[str]) -> None:
+    def __init__(self, request_ids: Sequence[str], *, ask_again: AskAgain | None = None) -> None:
+        self._ask_again = ask_again
         self._events: asyncio.Queue[Numbered | Exception] = asyncio.Queue(_MAX_WAITING)
         self._open = set(range(len(request_ids)))
         self._readers = [
@@ -57,9 +67,9 @@ class Following:
             self._waiting.pop().cancel()
 
     async def _read(self, place: int, request_id: str) -> None:
-        events = hub().follow(request_id)
+        events = self._told(request_id)
         try:
-            async for _, event in events:
+            async for event in events:
                 await self._events.put((place, event))
                 if isinstance(event, wire.TERMINAL_EVENTS):
                     break
@@ -67,3 +77,24 @@ class Following:
             await self._events.put(error)  # raised again where somebody can answer it
         self._waiting.discard(self._readers[place])
         await events.aclose()
+
+    async def _told(self, request_id: str) -> AsyncGenerator[wire.Event]:
+        """Of a request that was asked again: from its new beginning, but accepted once."""
+        is_accepted = is_answered = False
+        missing = Absence()
+        while True:
+            try:
+                async with aclosing(hub().follow(request_id)) as events:
+                    async for _, event in events:
+                        missing.end()
+                        is_answered = is_answered or isinstance(event, _ANSWERS)
+                        if not (is_accepted and isinstance(event, wire.Accepted)):
+                            yield event
+                        is_accepted = True
+                return
+            except StreamLost:
+                if is_answered or missing.seconds() > AGAIN_SECONDS:
+                    raise
+                if self._ask_again is None or not await self._ask_again(request_id):
+                    raise
+            await asyncio.sleep(_POLL_SECONDS)

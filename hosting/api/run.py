@@ -50,7 +50,9 @@ class Run:
         self._reply = call.make_reply(served.generations)
         self._started = self._held_at = time.monotonic()
         self._loop = asyncio.get_running_loop()
-        self._following = Following([str(one.pk) for one in served.generations])
+        self._following = Following(
+            [str(one.pk) for one in served.generations], ask_again=in_database_thread(submit_again)
+        )
         self._backlog: list[Numbered] = []
 
     @property
@@ -129,34 +131,21 @@ class Run:
     async def _admission(self) -> None:
         """Wait for the first event of every choice. Raises ApiError when one is no Accepted."""
         until = time.monotonic() + ADMISSION_SECONDS
-        while not await self._is_accepted(until):
-            if time.monotonic() >= until or not await self._ask_again():
-                await in_database_thread(abandon_generations)(self._generations)
-                raise errors.engine_unavailable()
-
-    async def _is_accepted(self, until: float) -> bool:
-        """False when the time is over, or Redis has forgotten what was asked."""
-        self._backlog.clear()
         unanswered = set(range(len(self._generations)))
         while unanswered:
-            try:
-                numbered = await self._following.next(within_seconds=until - time.monotonic())
-            except (EngineUnavailable, StreamLost):
-                return False
+            numbered = await self._next_before(until)
             if numbered is None:
-                return False
+                await in_database_thread(abandon_generations)(self._generations)
+                raise errors.engine_unavailable()
             _check_goes_on(numbered[1])
             unanswered.discard(numbered[0])
             self._backlog.append(numbered)
-        return True
 
-    async def _ask_again(self) -> bool:
-        """Redis is new, or was away when it was asked. False when nothing is open any more."""
-        await self._following.close()
-        await asyncio.sleep(_ENGINE_POLL_SECONDS)
-        is_open = await in_database_thread(submit_again)(self._generations)
-        self._following = Following([str(one.pk) for one in self._generations])
-        return is_open
+    async def _next_before(self, until: float) -> Numbered | None:
+        try:
+            return await self._following.next(within_seconds=until - time.monotonic())
+        except (EngineUnavailable, StreamLost):
+            return None
 
     async def _leave(self) -> None:
         """Stop reading, and cancel what has not ended."""

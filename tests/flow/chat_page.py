@@ -6,6 +6,7 @@ import contextlib
 import http.cookiejar
 import json
 import re
+import time
 import urllib.error
 import urllib.request
 from types import TracebackType
@@ -19,6 +20,7 @@ from tests.stack import Stack
 
 MAX_TOKENS = 600
 EVENT_SECONDS = 60.0
+LOST_SECONDS = 1.5  # as the page's script waits before it asks again
 TERMINAL = ("Finished", "Failed", "Refused")
 
 
@@ -147,6 +149,9 @@ class ChatPage:
     def _cookie(self, kind: str) -> str:
         return next(cookie.value or "" for cookie in self._cookies if kind in cookie.name)
 
+    def _has_text(self, generation: str) -> bool:
+        return any(event["type"] == "Delta" for _, event in self._events[generation])
+
     def _has_ended(self, generation: str) -> bool:
         events = self._events[generation]
         return bool(events) and events[-1][1]["type"] in TERMINAL
@@ -172,6 +177,10 @@ class ChatPage:
                 self._events[generation].append((seq, message["event"]))
                 if seq % 64 == 63:
                     self._tell({"type": "ack", "generation": generation, "seq": seq})
+            case {"type": "lost", "generation": str(generation)} if not self._has_text(generation):
+                time.sleep(LOST_SECONDS)
+                self._events[generation].clear()
+                self.follow(generation)
             case {"type": "hint"}:
                 pass
             case _:

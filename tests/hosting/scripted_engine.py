@@ -38,6 +38,7 @@ class ScriptedEngine:
         self.script: tuple[wire.Event, ...] = HELLO
         self.refusal: wire.Refused | None = None
         self.is_silent = False  # takes requests and says nothing
+        self.is_busy = False  # requests wait, and what runs does not go on
         self.num_forgotten = 0  # so many requests are lost, as by a Redis that starts empty
         self.generates: list[wire.Generate] = []
         self.counted: list[wire.Generate] = []
@@ -95,13 +96,17 @@ class ScriptedEngine:
 
     def _run_engine(self) -> None:
         while not self._is_closing.wait(POLL_SECONDS):
-            for name in {generate.model for generate in self.generates}:
-                for delivery in self._exchange.pull({name: 8}):
-                    self.emit(delivery.work.request_id, *self.script)
-            for message in self._exchange.renew():
-                if isinstance(message, wire.Cancel):
-                    self._cancel(message.request_id)
+            if not self.is_busy:
+                self._work()
             self._beat()
+
+    def _work(self) -> None:
+        for name in {generate.model for generate in self.generates}:
+            for delivery in self._exchange.pull({name: 8}):
+                self.emit(delivery.work.request_id, *self.script)
+        for message in self._exchange.renew():
+            if isinstance(message, wire.Cancel):
+                self._cancel(message.request_id)
 
     def _cancel(self, request_id: str) -> None:
         if request_id not in self.cancelled:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -312,23 +311,6 @@ async def test_a_silent_intake_is_503_and_the_row_is_closed(
     assert response.status_code == 503
     assert (row.state, row.error_code) == ("failed", "engine_unavailable")
     assert (await UsageRecord.objects.aget()).end == "failed"
-
-
-async def test_what_redis_forgot_before_it_was_accepted_is_asked_again(
-    api: KeyedClient, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module, name, soon in (
-        ("hub", "LOST_SECONDS", 0.05),
-        ("reader", "NUDGE_SECONDS", 0.05),
-        ("reader", "BLOCK_MS", 50),
-    ):
-        monkeypatch.setattr(import_module(f"hosting.engine_client.{module}"), name, soon)
-    engine.num_forgotten = 2
-    response = await ask(api)
-    assert response.status_code == 200
-    asked = [one.request_id for one in engine.generates]
-    assert len(asked) >= 3
-    assert set(asked) == {str((await Generation.objects.aget()).pk)}
 
 
 async def test_a_full_disk_is_503_and_nothing_is_accepted(

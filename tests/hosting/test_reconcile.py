@@ -40,6 +40,17 @@ def test_what_redis_forgot_is_submitted_again(rig: Rig, generation: Generation) 
     assert wire.decode(entry.message) == before
 
 
+def test_what_waits_keeps_its_place(rig: Rig, person: User, model: HostedModel) -> None:
+    order = Order(user=person, kind=Generation.Kind.API, model=model, messages=PROMPT)
+    asked = [start_generation(order) for _ in range(3)]
+    rig.redis.flushdb()
+    for age, generation in enumerate(reversed(asked), start=6):
+        earlier = timezone.now() - datetime.timedelta(seconds=age)
+        Generation.objects.filter(pk=generation.pk).update(created_at=earlier)
+    reconcile()
+    assert [entry.request_id for entry in rig.intake.entries()] == [str(one.pk) for one in asked]
+
+
 def test_what_redis_knows_is_left_alone(rig: Rig, generation: Generation) -> None:
     make_old(generation)
     reconcile()

@@ -99,6 +99,24 @@ def test_the_end_corrects_what_was_charged_in_advance(rig: Rig) -> None:
     assert pull_ids(engine, 2) == ["quiet2", "talker2"]
 
 
+def test_cached_tokens_cost_what_copying_them_does(rig: Rig) -> None:
+    engine = rig.engine()
+    for tenant in ("user:again", "user:a new one"):
+        rig.submit(tenant, tenant=tenant)
+        rig.admit_all(num_prompt_tokens=5000)
+    pull_ids(engine, 2)
+    usage = wire.Usage(prompt_tokens=5000, cached_tokens=4900, completion_tokens=1)
+    emit(engine, "user:again", make_delta(1), dataclasses.replace(make_finished(), usage=usage))
+    emit(engine, "user:a new one", make_delta(1), make_finished(prompt_tokens=5000))
+
+    assert service_of(rig, "user:again") == pytest.approx(100 + 0.02 * 4900 + 1)
+    assert service_of(rig, "user:a new one") == 5001
+
+
+def service_of(rig: Rig, tenant: str) -> float:
+    return float(rig.redis.zscore("hearth:idle:api:demo", tenant))
+
+
 def test_people_go_before_scripts_and_scripts_before_batches(rig: Rig) -> None:
     for priority in reversed(wire.Priority):
         rig.queue(f"{priority}1", f"{priority}2", priority=priority)
@@ -226,6 +244,15 @@ def test_an_entry_that_killed_its_intake_is_read_again_and_counted(rig: Rig) -> 
     reborn = IntakeQueue(rig.url, name="intake-1")
     tries = [(entry.request_id, entry.num_tries) for entry in reborn.entries()]
     assert tries == [("a", 2), ("b", 1)]
+
+
+def test_a_request_forgotten_while_intake_has_its_entry_may_be_submitted_again(rig: Rig) -> None:
+    rig.submit("a")
+    rig.redis.delete(wire.Keys.request("a"))
+    assert rig.admit_all() == ["gone"]
+    assert not rig.client.has_request("a")
+    rig.submit("a")
+    assert rig.admit_all() == ["admitted"]
 
 
 def test_the_numbers_of_a_tenant_do_not_leak_into_another_with_a_like_name(rig: Rig) -> None:
