@@ -4,7 +4,7 @@
 --   suspects  [ were live when an engine died ]                  oldest first, one at a time per engine
 --   interactive > api > batch, each  ring [ tenant: virtual time ] -> line [ request, oldest first ]
 --
--- A tenant's virtual time is the cost in tokens it was served, over the weight of its requests.
+-- A tenant's virtual time is the cost in tokens it was served, over the weight of its requests; cached tokens cost little.
 -- Lowest goes first. Who returns from idle is lifted to the class's clock: time away earns nothing.
 
 local CLASSES = { 'interactive', 'api', 'batch' }

@@ -1,15 +1,19 @@
 -- One step's events of all rows, fenced. ARGV, for each row:
---   id, fence, seq of the first event, tokens delivered after the last one, 1 if it ends the request, n, n events
+--   id, fence, seq of the first event, tokens delivered after the last one, prompt tokens that were not computed
+--   if it ends the request (-1 if not), n, n events
 -- Returns per row the seq that Redis expects next, or FORGOTTEN, or VOID. Sent again, it does nothing twice.
+local CACHED_COST = 0.02 -- of a token that is computed: what a repeated prompt takes of a cold one
 local replies = {}
 
-local function settle(id, charged)
+local function settle(id, cached)
   local model, class, tenant, weight, prompt, tokens, cost = unpack(redis.call('HMGET', request_key(id),
     'model', 'priority', 'tenant', 'weight', 'prompt_tokens', 'tokens', 'cost'))
-  charge(model, class, tenant, (prompt + tokens) / weight - cost)
+  local saved = cached * (1 - CACHED_COST)
+  charge(model, class, tenant, (prompt - saved + tokens) / weight - cost)
 end
 
-local function emit(id, fence, first_seq, tokens, is_terminal, first, last)
+local function emit(id, fence, first_seq, tokens, cached, first, last)
+  local is_terminal = cached >= 0
   local state, stored_fence, seq, owner, tokens_at_crash, crashes = unpack(redis.call('HMGET',
     request_key(id), 'state', 'fence', 'seq', 'owner', 'tokens_at_crash', 'crashes'))
   if state == 'ended' and tonumber(stored_fence or 0) == fence then return tonumber(seq) end
@@ -26,7 +30,7 @@ local function emit(id, fence, first_seq, tokens, is_terminal, first, last)
     clear_suspect(owner, id)
   end
   if is_terminal then
-    settle(id)
+    settle(id, cached)
     end_request(id)
   end
   return seq
@@ -36,7 +40,7 @@ local i = 1
 while i <= #ARGV do
   local last = i + 5 + ARGV[i + 5]
   table.insert(replies, emit(ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]),
-    tonumber(ARGV[i + 3]), ARGV[i + 4] == '1', i + 6, last))
+    tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4]), i + 6, last))
   i = last + 1
 end
 return replies

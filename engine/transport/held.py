@@ -46,6 +46,7 @@ class Held:
     events: list[str]
     stored: int
     tokens: int
+    cached_tokens: int = 0  # of the prompt, as the end tells
     is_ended: bool = False
     ended_at: float | None = None
 
@@ -57,7 +58,14 @@ class Held:
         self.events.append(wire.encode(event))
         if isinstance(event, wire.Delta):
             self.tokens += len(event.token_ids)
-        self.is_ended = isinstance(event, wire.TERMINAL_EVENTS)
+        if isinstance(event, wire.TERMINAL_EVENTS):
+            self.is_ended = True
+            self.cached_tokens = _cached_tokens(event)
+
+
+def _cached_tokens(end: wire.Event) -> int:
+    usage = end.usage if isinstance(end, wire.Finished | wire.Failed) else None
+    return usage.cached_tokens if usage is not None else 0
 
 
 def held_from(request_id: str, values: Mapping[str, str], history: Sequence[str]) -> Held:

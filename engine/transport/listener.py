@@ -71,11 +71,11 @@ class Listener:
         return last[0][0] if last else "0-0"
 
     def _catch_up(self, end: str) -> None:
-        """With what was said between two lives."""
+        """With what was said between two lives: all of it where Redis has lost what it knew."""
         self._done = self._redis.get(self._done_key)
-        if self._done is not None:
-            missed = self._redis.xrange(wire.Keys.CONTROL, min=f"({self._done}", max=end)
-            self._inbox.put(one for one in _commands_in(missed) if isinstance(one, LASTING))
+        begin = "-" if self._done is None else f"({self._done}"
+        missed = self._redis.xrange(wire.Keys.CONTROL, min=begin, max=end)
+        self._inbox.put(one for one in _commands_in(missed) if isinstance(one, LASTING))
 
     def _note_done(self) -> None:
         """A turn after they were handed over: who dies before that hears them again."""

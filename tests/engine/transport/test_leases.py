@@ -216,7 +216,7 @@ def test_events_sent_twice_are_stored_once(rig: Rig) -> None:
     engine = rig.engine()
     (delivery,) = engine.pull({"demo": 1})
     line = wire.encode(make_delta(1))
-    row = ("a", delivery.fence, 1, 1, 0, 1, line)
+    row = ("a", delivery.fence, 1, 1, -1, 1, line)
 
     assert rig.scripts("emit", *row) == [2]
     assert rig.scripts("emit", *row) == [2]
@@ -227,7 +227,7 @@ def test_an_event_beyond_a_gap_is_not_stored(rig: Rig) -> None:
     rig.queue("a")
     (delivery,) = rig.engine().pull({"demo": 1})
 
-    assert rig.scripts("emit", "a", delivery.fence, 5, 1, 0, 1, "x") == [1]
+    assert rig.scripts("emit", "a", delivery.fence, 5, 1, -1, 1, "x") == [1]
     assert len(rig.events("a")) == 1
 
 
