@@ -8,6 +8,7 @@ from celery import shared_task
 
 from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
+from hosting.actions.forgetting import delete_old_forgettings
 from hosting.actions.model_fetch import fetch_weights
 from hosting.actions.repeats import delete_old_keys
 from hosting.actions.retention import delete_old_conversations, delete_old_generations
@@ -35,3 +36,4 @@ def apply_retention() -> None:
     delete_old_conversations()
     delete_old_usage()
     delete_old_keys()
+    delete_old_forgettings()

@@ -89,7 +89,7 @@ def delete_conversations(conversations: Sequence[Conversation]) -> None:
         ended = generations.exclude(state__in=Generation.OPEN_STATES)  # the others when they end
         requests = [str(pk) for pk in ended.values_list("pk", flat=True)]
         Conversation.objects.filter(pk__in=ids).delete()
-        transaction.on_commit(lambda: forget(tenant_of(person_id), requests))
+        forget(tenant=tenant_of(person_id), request_ids=requests)
         for conversation_id in ids:
             transaction.on_commit(
                 partial(hint, person_id=person_id, conversation_id=conversation_id)

@@ -56,7 +56,7 @@ def delete_person(user: User, *, actor: User, address: str) -> None:
         ids = [str(pk) for pk in Generation.objects.of(user.pk).values_list("pk", flat=True)]
         audit.record("person.delete", actor=actor, address=address, target=f"person {user.pk}")
         user.delete()
-        transaction.on_commit(lambda: forget(tenant, ids))
+        forget(tenant=tenant, request_ids=ids)
 
 
 def _key(key: ApiKey) -> dict[str, Any]:

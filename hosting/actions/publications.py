@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from engine import wire
+from hosting.actions.forgetting import forget
 from hosting.actions.outcome import Outcome, fold
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import PublishedPrompt
@@ -38,7 +39,7 @@ def unpublish(prompt: PublishedPrompt) -> None:
     publication = prompt.publication
     with transaction.atomic():
         prompt.delete()
-        transaction.on_commit(partial(_withdraw, publication))
+        forget(publication=publication, request_ids=[])
 
 
 def look_after_publications() -> None:
@@ -101,10 +102,3 @@ def _command(prompt: PublishedPrompt) -> wire.Generate:
         max_tokens=1,
         publication=prompt.publication,
     )
-
-
-def _withdraw(publication: str) -> None:
-    try:
-        get_client().unpublish(publication)
-    except EngineUnavailable:
-        logger.warning("publication not withdrawn, Redis is away: clear the model's cache")
