@@ -47,12 +47,12 @@ RULES = (
     ),
     Rule(
         package="engine.model",
-        ours=("engine.core", "engine.cache", "engine.wire", "engine.model"),
+        ours=("engine.core", "engine.cache", "engine.wire", "engine.sizing", "engine.model"),
         never=WEB_AND_STORES,
     ),
     Rule(
         package="engine.intake",
-        ours=("engine.core", "engine.wire", "engine.transport", "engine.intake"),
+        ours=("engine.core", "engine.wire", "engine.sizing", "engine.transport", "engine.intake"),
         never=(*MLX, *DJANGO),
     ),
     Rule(

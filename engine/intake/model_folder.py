@@ -16,6 +16,7 @@ import tokenizers
 from engine.core.encoder_config import is_cross_encoder, is_encoder, most_positions
 from engine.intake.encode import Encoder
 from engine.intake.template import Template, TemplateRefused
+from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit, text_config
 
 _FILES = (
     "config.json",
@@ -25,15 +26,6 @@ _FILES = (
     "special_tokens_map.json",
     "sentence_bert_config.json",
 )
-_LIMIT_NAMES = (
-    "max_position_embeddings",
-    "max_sequence_length",
-    "max_seq_len",
-    "seq_length",
-    "n_positions",
-)
-# For models without positions, such as mamba: memory is their limit.
-DEFAULT_LIMIT_TOKENS = 131_072
 MAX_FOLDERS = 8
 
 
@@ -46,19 +38,19 @@ class ModelFolder:
 
     def __init__(self, path: Path) -> None:
         config = _read_json(path / "config.json")
-        text_config = config.get("text_config") or {}
+        text = text_config(config)
         settings = _read_json(path / "tokenizer_config.json", is_optional=True)
         tokenizer = _read_tokenizer(path / "tokenizer.json")
-        self.limit_tokens = _limit_tokens(text_config, config)
+        self.limit_tokens = context_limit(config) or DEFAULT_CONTEXT_TOKENS
         self.is_cross_encoder = is_cross_encoder(config)
         if is_encoder(config):
             self.limit_tokens = _encoder_limit(path, config)
         self.vocabulary_size = int(
-            text_config.get("vocab_size")
+            text.get("vocab_size")
             or config.get("vocab_size")
             or tokenizer.get_vocab_size(with_added_tokens=True)
         )
-        hidden_size = text_config.get("hidden_size") or config.get("hidden_size")
+        hidden_size = text.get("hidden_size") or config.get("hidden_size")
         self.hidden_size = hidden_size if isinstance(hidden_size, int) else None
         special = _special_tokens(
             _read_json(path / "special_tokens_map.json", is_optional=True) | settings
@@ -129,16 +121,11 @@ def _read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def _limit_tokens(*configs: dict[str, Any]) -> int:
-    limits = (config.get(name) for config in configs for name in _LIMIT_NAMES)
-    return next((int(one) for one in limits if isinstance(one, int)), DEFAULT_LIMIT_TOKENS)
-
-
 def _encoder_limit(path: Path, config: dict[str, Any]) -> int:
     """No more than its positions; fewer where its authors say so."""
     advised = _read_json(path / "sentence_bert_config.json", is_optional=True)
     limits = (most_positions(config), advised.get("max_seq_length"))
-    return min((one for one in limits if isinstance(one, int)), default=DEFAULT_LIMIT_TOKENS)
+    return min((one for one in limits if isinstance(one, int)), default=DEFAULT_CONTEXT_TOKENS)
 
 
 def _special_tokens(settings: dict[str, Any]) -> dict[str, str]:

@@ -23,10 +23,10 @@ from mlx_lm.utils import load_model, load_tokenizer
 from engine.model import attention
 from engine.model.capability import check_batching
 from engine.model.load_faults import explain
+from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit
 
 _PORTION_BYTES = 64 * 1024**2
 _MOMENT_SECONDS = 0.01
-_DEFAULT_CONTEXT_TOKENS = 8192
 _WEIGHTS_FRACTION = 0.9  # the rest of the progress is the self-check
 
 
@@ -85,7 +85,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
             model=model,
             tokenizer=tokenizer.result(),
             weight_bytes=num_weight_bytes(model),
-            context_limit_tokens=context_limit_tokens(config),
+            context_limit_tokens=context_limit(config) or DEFAULT_CONTEXT_TOKENS,
             is_batchable=bool(is_batchable),
             identity=_identity(path, model),
         )
@@ -93,16 +93,6 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
     except Exception as error:
         raise LoadFailed(explain(path, error)) from error
     yield LoadProgress(fraction=1.0, loaded=loaded)
-
-
-def context_limit_tokens(config: dict[str, Any]) -> int:
-    """How many tokens the model's own config allows; the text part's config counts."""
-    for name in ("text_config", "language_config", "llm_config"):
-        config = config.get(name) or config
-    for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
-        if isinstance(value := config.get(name), int) and value > 0:
-            return value
-    return _DEFAULT_CONTEXT_TOKENS
 
 
 def _read_model(path: Path) -> tuple[Any, dict[str, Any]]:

@@ -13,9 +13,7 @@ from typing import Any
 
 from engine.sizing import families
 from engine.sizing.layers import FullLayers, Layers
-
-_TEXT_PARTS = ("text_config", "language_config", "llm_config")
-_CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+from engine.sizing.text_config import context_limit, text_config
 
 
 class UnreadableConfig(Exception):
@@ -63,19 +61,11 @@ def shape_of(config: dict[str, Any]) -> Shape:
             mlp_size=_mlp_size(text, hidden),
             vocab_size=_first(text, "vocab_size", fallback=config.get("vocab_size")),
             layers=families.cached_layers(text, hidden=hidden, heads=heads, num_layers=num_layers),
-            context_limit_tokens=_context_limit(text),
+            context_limit_tokens=context_limit(config),
         )
     except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
         what = str(error).strip("'\"")
         raise UnreadableConfig(f"its config.json does not tell its sizes: {what}") from error
-
-
-def text_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The part that is about text, by whatever name; what only the outside says is kept."""
-    for name in _TEXT_PARTS:
-        if isinstance(inner := config.get(name), dict):
-            return {"model_type": config.get("model_type"), **inner}
-    return config
 
 
 def _first(config: dict[str, Any], *names: str, fallback: Any = None) -> int:
@@ -93,11 +83,6 @@ def _mlp_size(text: dict[str, Any], hidden: int) -> int:
     shared = text.get("shared_expert_intermediate_size") or 0
     shared += (text.get("n_shared_experts") or 0) * expert
     return max(dense, int(per_token) * int(expert) + int(shared))
-
-
-def _context_limit(text: dict[str, Any]) -> int | None:
-    limits = (text.get(name) for name in _CONTEXT_NAMES)
-    return next((one for one in limits if isinstance(one, int) and one > 0), None)
 
 
 def has_full_layers(shape: Shape) -> bool:

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from engine.sizing.text_config import context_limit
+
 _MOST_TOKENS = 2**31  # more is no length but a mistake
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
 
@@ -44,7 +46,7 @@ def describe_folder(path: Path) -> FolderDescription:
         path=str(path),
         kind=_kind(path, config),
         weight_bytes=sum(file.stat().st_size for file in weights),
-        context_limit_tokens=_context_limit(config),
+        context_limit_tokens=context_limit(config),
         supports_thinking="<think>" in template or "enable_thinking" in template,
         supports_tools="tools" in template,
         sampling=_sampling(_read_json(path / "generation_config.json")),
@@ -77,16 +79,6 @@ def _chat_template(path: Path) -> str:
     return "\n".join(
         text.read_text(encoding="utf-8", errors="replace") for text in texts if text.is_file()
     )
-
-
-def _context_limit(config: dict[str, Any]) -> int | None:
-    """Models that also see or hear keep their text part one level down."""
-    inner = config.get("text_config")
-    for part in (config, inner if isinstance(inner, dict) else {}):
-        limit = part.get("max_position_embeddings")
-        if isinstance(limit, int) and 0 < limit < _MOST_TOKENS:
-            return limit
-    return None
 
 
 def _sampling(config: dict[str, Any]) -> dict[str, float]:

@@ -12,9 +12,8 @@ from engine import wire
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.plan import MemoryPlan, plan_memory
 from engine.sizing.shape import Shape, read_shape
+from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS
 from hosting.models import HostedModel
-
-_UNKNOWN_CONTEXT_TOKENS = 131_072  # as intake takes it of models without positions
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +69,7 @@ def rows_of(model: HostedModel) -> int:
 
 
 def context_of(model: HostedModel, shape: Shape) -> int:
-    return model.context_limit_tokens or shape.context_limit_tokens or _UNKNOWN_CONTEXT_TOKENS
+    return model.context_limit_tokens or shape.context_limit_tokens or DEFAULT_CONTEXT_TOKENS
 
 
 def _numbers(model: HostedModel, place: Place | None) -> Numbers:

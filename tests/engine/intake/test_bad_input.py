@@ -10,7 +10,7 @@ import pytest
 
 from engine import wire
 from engine.intake.refusal import Refusal
-from tests.engine.intake.conftest import Check
+from tests.engine.intake.conftest import Check, MakeFolder
 
 NAN, INFINITY = math.nan, math.inf
 HALF_PAIR = "\ud800"
@@ -226,6 +226,15 @@ def test_max_tokens_is_cut_to_what_fits(check: Check) -> None:
 @pytest.mark.usefixtures("folder")
 def test_the_registry_s_limit_wins_over_the_folder_s(check: Check) -> None:
     assert check(prompt="x" * 100, context_limit_tokens=128).max_tokens == 28
+
+
+@pytest.mark.parametrize("part", ["text_config", "language_config", "llm_config"])
+def test_the_limit_of_a_model_that_also_sees_is_that_of_its_text_part(
+    make_folder: MakeFolder, check: Check, part: str
+) -> None:
+    seeing = {"max_position_embeddings": 4096, "vocab_size": 300}
+    make_folder(config=seeing | {part: {"max_position_embeddings": 128, "vocab_size": 300}})
+    assert check(prompt="x" * 100).max_tokens == 28
 
 
 def test_a_folder_that_is_not_there_makes_the_model_unusable(check: Check) -> None:

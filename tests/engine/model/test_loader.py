@@ -13,7 +13,6 @@ from mlx.utils import tree_flatten
 
 from engine.model.loader import (
     LoadFailed,
-    context_limit_tokens,
     load,
     stored_weight_bytes,
 )
@@ -100,8 +99,3 @@ def test_a_model_with_its_own_code_is_not_run(bf16_folder: Path) -> None:
     (bf16_folder / "config.json").write_text(json.dumps({**config, "model_file": "evil.py"}))
     with pytest.raises(LoadFailed, match=r"evil\.py"):
         list(load(bf16_folder, casts_to_float32=True))
-
-
-def test_the_context_limit_is_that_of_the_text_part() -> None:
-    config = {"max_position_embeddings": 7, "text_config": {"max_position_embeddings": 99}}
-    assert context_limit_tokens(config) == 99
