@@ -12,7 +12,8 @@ from hosting.actions.readings import Reading
 from hosting.admin.cache_figures import cache_figures
 from hosting.admin.memory_figures import memory_figures
 from hosting.admin.notices import service_notice
-from hosting.admin.plots import Plot, cache_plots, live_plots, memory_plots
+from hosting.admin.plots import cache_plots, live_plots, memory_plots
+from hosting.plots import Plot
 
 SEE_REQUESTS = "hosting.view_generation"
 SEE_MODELS = "hosting.view_hostedmodel"

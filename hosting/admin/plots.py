@@ -1,49 +1,22 @@
-"""What the instruments draw: a history as plots of named lines. Pure; how it looks plots.js knows.
-
-A plot's `kind` is lines, stack (areas on top of each other) or bars (each slot's count). Its unit
-says how numbers are written. `limits` are lines that should not be crossed.
-"""
+"""What the instruments draw of an engine's history. Pure; how it looks plots.js knows."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from hosting.actions.history import History
 from hosting.admin.cache_figures import MISS_LABELS
-
-Values = list[float | None]
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    label: str
-    values: Values
-    tone: int  # which of the theme's colours for data
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    id: str
-    title: str
-    unit: str
-    kind: str
-    series: Sequence[Series]
-    limits: Sequence[Series] = ()
-    has_marks: bool = False
-
-
-Line = tuple[str, Values, int]  # a Series' label, values and tone
+from hosting.plots import Plot, Values, plot
 
 
 def live_plots(history: History, model: str) -> list[Plot]:
     return [
-        _plot(
+        plot(
             ("speed", "Speed", "tokens_per_second", "lines"),
             ("Writing", history.gauges("decode_tokens_per_second"), 1),
             ("Reading", history.gauges("prefill_tokens_per_second"), 2),
         ),
-        _plot(
+        plot(
             ("requests", "Requests", "count", "stack"),
             ("Running", history.gauges("num_running"), 1),
             ("Waiting", history.gauges("num_waiting"), 4),
@@ -56,7 +29,7 @@ def memory_plots(history: History, model: str) -> list[Plot]:
     parts = [("Weights", "weight"), ("Rows", "row"), ("Prefix cache", "tier"), ("Pool", "pool")]
     limits = [("Limit", "limit"), ("Tight", "tight"), ("Critical", "critical")]
     return [
-        _plot(
+        plot(
             ("memory", "Memory of the device", "bytes", "stack"),
             *((label, memory(name), tone) for tone, (label, name) in enumerate(parts, start=1)),
             limits=[
@@ -65,7 +38,7 @@ def memory_plots(history: History, model: str) -> list[Plot]:
             ],
             has_marks=True,
         ),
-        _plot(
+        plot(
             ("process", "Process", "bytes", "lines"),
             ("Process", memory("process"), 3),
             ("Used, highest", history.gauges("memory_used_bytes_peak"), 1),
@@ -80,18 +53,18 @@ def cache_plots(history: History, model: str) -> list[Plot]:
     memory, disk = tokens("hit_memory_tokens"), tokens("hit_disk_tokens")
     computed = _combine(lambda all_, *hits: max(0.0, all_ - sum(hits)), looked_up, memory, disk)
     return [
-        _plot(
+        plot(
             ("hit-rate", "Hit rate", "percent", "lines"),
             ("Memory and disk", _share(looked_up, memory, disk), 1),
             ("Disk alone", _share(looked_up, disk), 2),
         ),
-        _plot(
+        plot(
             ("tokens", "Prompt tokens", "count", "bars"),
             ("From memory", memory, 1),
             ("From disk", disk, 2),
             ("Computed", computed, 4),
         ),
-        _plot(
+        plot(
             ("misses", "Tokens computed, by reason", "count", "bars"),
             *(
                 (label, tokens(f"missed_tokens_{reason}"), tone)
@@ -100,7 +73,7 @@ def cache_plots(history: History, model: str) -> list[Plot]:
         ),
         *_tiers(history, model),
         *_disk_work(history),
-        _plot(
+        plot(
             ("evictions", "Evicted records", "count", "bars"),
             ("Memory", history.counts("tier_num_evicted"), 1),
             ("Disk", history.counts("disk_num_evicted"), 2),
@@ -114,12 +87,12 @@ def _tiers(history: History, model: str) -> list[Plot]:
     else:
         memory, disk = history.gauges("tier_used_bytes"), history.gauges("disk_used_bytes")
     return [
-        _plot(
+        plot(
             ("memory-tier", "Memory tier", "bytes", "stack"),
             ("Used", memory, 1),
             limits=[("Budget", history.gauges("tier_budget_bytes"), 1)],
         ),
-        _plot(
+        plot(
             ("disk-tier", "Disk tier", "bytes", "stack"),
             ("Used", disk, 2),
             limits=[("Budget", history.gauges("disk_budget_bytes"), 1)],
@@ -135,39 +108,20 @@ def _disk_work(history: History) -> list[Plot]:
         disk("num_restores"),
     )
     return [
-        _plot(
+        plot(
             ("restores", "Restoring from disk, on average", "seconds", "lines"), ("Time", mean, 2)
         ),
-        _plot(
+        plot(
             ("writer", "Records for the disk", "count", "bars"),
             ("Persisted", disk("num_persisted"), 2),
             ("Dropped", disk("num_dropped"), 5),
         ),
-        _plot(
+        plot(
             ("traffic", "Disk traffic", "bytes", "bars"),
             ("Written", disk("written_bytes"), 2),
             ("Read", disk("read_bytes"), 1),
         ),
     ]
-
-
-def _plot(
-    what: tuple[str, str, str, str],
-    *lines: Line,
-    limits: Sequence[Line] = (),
-    has_marks: bool = False,
-) -> Plot:
-    """`what`: id, title, unit and kind."""
-    id_, title, unit, kind = what
-    return Plot(
-        id=id_,
-        title=title,
-        unit=unit,
-        kind=kind,
-        series=[Series(label=label, values=values, tone=tone) for label, values, tone in lines],
-        limits=[Series(label=label, values=values, tone=tone) for label, values, tone in limits],
-        has_marks=has_marks,
-    )
 
 
 def _named(values: Callable[[str], Values], pattern: str) -> Callable[[str], Values]:

@@ -1,4 +1,4 @@
-// Draws plots: a figure each, with a sentence, a legend that shows values, and a table. Data comes from admin/plots.py.
+// Draws plots: a figure each, with a sentence, a legend that shows values, and a table. Data comes from hosting/plots.py.
 /* global uPlot */
 import { element } from "./dom.js";
 import { inUnit, moment, onAxis } from "./format.js";
