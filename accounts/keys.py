@@ -159,6 +159,7 @@ def keys_managed_by(user: User) -> QuerySet[ApiKey]:
 def revoke_api_key(key: ApiKey, *, by: User | None = None, address: str = "") -> None:
     """End a key for good, and the answers that it has open. Revoking twice keeps the first time."""
     with transaction.atomic():
+        User.objects.hold(key.user_id)  # what is beginning with this key has begun, or never does
         still_valid = ApiKey.objects.filter(pk=key.pk, revoked_at=None)
         if still_valid.update(revoked_at=timezone.now()):
             audit.record("key.revoke", actor=by, address=address, target=key)

@@ -35,6 +35,10 @@ class UserManager(BaseUserManager["User"]):
     def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> User:
         return self.create_user(email, password, **fields, is_staff=True, is_superuser=True)
 
+    def hold(self, pk: int) -> None:
+        """Until the transaction ends nothing begins for this person (actions/admission.py)."""
+        list(self.filter(pk=pk).select_for_update(no_key=True).values_list("pk"))
+
     def administrators(self) -> models.QuerySet[User]:
         return self.filter(is_superuser=True, is_active=True)
 

@@ -49,6 +49,7 @@ def delete_person(user: User, *, actor: User, address: str) -> None:
     """
     tenant = tenant_of(user.pk)
     with transaction.atomic():
+        User.objects.hold(user.pk)
         others = User.objects.administrators().exclude(pk=user.pk).select_for_update()
         if user.is_superuser and not others:
             raise Refusal("last_administrator", "The last administrator cannot be deleted.")

@@ -53,7 +53,7 @@ class KeyReused(Refusal):
 def start_or_repeat(orders: Sequence[Order], key: RepeatKey) -> Served:
     """Of many at once one starts and the others follow it. Raises Refusal, EngineUnavailable."""
     with transaction.atomic():
-        list(User.objects.select_for_update(no_key=True).filter(pk=key.user.pk))
+        User.objects.hold(key.user.pk)
         known = IdempotencyKey.objects.filter(user=key.user, key=key.name)
         for one in known.select_for_update():
             if generations := _told_again(one):
