@@ -1,7 +1,7 @@
-"""Keeps what was read of settings for up to a second: a busy service asks for them once in it.
+"""Keeps what was read of settings for half a second: a busy service asks for them once in it.
 
 Whoever changes settings sees them at once, for pages read the rows; requests see them within that
-second, in every process.
+time, in every process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Kept(Generic[T]):
         self._found: dict[Hashable, tuple[float, T]] = {}
 
     def get(self, name: Hashable, read: Callable[[], T]) -> T:
-        """What `read` returned within the last second. What it raises is not kept."""
+        """What `read` returned a moment ago. What it raises is not kept."""
         seconds = settings.SETTINGS_KEPT_SECONDS
         if not seconds:
             return read()
@@ -39,5 +39,5 @@ class Kept(Generic[T]):
         return value
 
     def forget(self) -> None:
-        """In this process; the others do within a second."""
+        """In this process; the others do in a moment."""
         self._found.clear()

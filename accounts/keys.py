@@ -123,7 +123,7 @@ def _same_life(key: ApiKey) -> datetime.datetime | None:
 
 
 def check_api_key(secret: str) -> ApiKey:
-    """The key that `secret` opens, its person with it, as it was within the last second.
+    """The key that `secret` opens, its person with it, as it was half a second ago at the most.
 
     Raises InvalidKey, ExpiredKey or RevokedKey; the latter two only to who holds the whole key.
     """

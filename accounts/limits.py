@@ -115,7 +115,7 @@ def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
 
 
 def allowance_for_request(user: User, api_key: ApiKey | None) -> Allowance:
-    """As it was within the last second, mostly without a query."""
+    """As it was half a second ago at the most, mostly without a query."""
     name = (user.pk, api_key.pk if api_key else None)
     return _allowances.get(name, lambda: allowance_of(user, api_key))
 

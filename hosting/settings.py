@@ -179,8 +179,8 @@ if _database["ENGINE"].endswith("sqlite3"):
     _database["TEST"] = {"NAME": DATA_DIR / f"test-{os.getpid()}.sqlite3"}
 DATABASES = {"default": _database}
 
-# How soon a request sees a changed limit, key or model at the latest
-SETTINGS_KEPT_SECONDS = env.float("HEARTH_SETTINGS_KEPT_SECONDS", default=1.0)
+# How soon a request sees a changed limit, key or model at the latest; a revoked key ends within 1 s
+SETTINGS_KEPT_SECONDS = env.float("HEARTH_SETTINGS_KEPT_SECONDS", default=0.5)
 HUB_LINGER_SECONDS = 30  # how long an idle web process keeps its readers' connections to Redis
 
 CHANNEL_LAYERS = {
@@ -242,7 +242,7 @@ SPECTACULAR_SETTINGS = {
     "SCHEMA_PATH_PREFIX": "/v1",
     "PREPROCESSING_HOOKS": ["hosting.api.schema.only_v1"],
     "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"deepLinking": False},  # a link inside a button reads badly
     "ENUM_NAME_OVERRIDES": {},
 }
 

@@ -121,8 +121,9 @@ def test_a_revoked_key_ends_everywhere_within_a_second(
     answer = {"action": "revoke", "_selected_action": made.lost_key, "confirmed": "yes"}
     administrator.submit("/admin/accounts/apikey/", answer)
     since = time.monotonic()
-    seconds_until(lambda: not any(one.is_running for one in running), since=since)
+    closed = seconds_until(lambda: not any(one.is_running for one in running), since=since)
     took = seconds_until(lambda: is_refused_everywhere(stack, made.lost_secret), since=since)
+    print(f"streams closed after {closed:.2f} s, refused everywhere after {took:.2f} s; {slow:.2f}")
     assert took <= KEY_SECONDS + slow
 
 
@@ -145,4 +146,6 @@ def test_a_person_who_is_switched_off_is_out_within_five_seconds(
     took = seconds_until(lambda: is_refused_everywhere(stack, made.secret), since=since)
     assert took <= KEY_SECONDS + slow
     assert {page.close_code() for page in pages} == {SIGNED_OUT}
-    assert time.monotonic() - since <= PERSON_SECONDS + slow
+    closed = time.monotonic() - since
+    print(f"refused everywhere after {took:.2f} s, sockets closed after {closed:.2f} s; {slow:.2f}")
+    assert closed <= PERSON_SECONDS + slow
