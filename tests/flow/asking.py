@@ -44,15 +44,17 @@ def fresh_prompt() -> str:
 
 
 def sure_answers(
-    client: OpenAI, model: str, count: int, *, max_tokens: int
+    client: OpenAI, model: str, count: int, *, max_tokens: int, words: int = 0
 ) -> tuple[list[str], list[str]]:
-    """Fresh prompts and their greedy answers, without those where two tokens were nearly equal.
+    """Fresh prompts with so many words more, and their greedy answers, without those where two
+    tokens were nearly equal.
 
     There, rounding decides, and rounding differs with the shape of a batch and the cut of a prompt.
     """
     found: dict[str, str] = {}
     while len(found) < count:
-        found |= _sure(client, model, count - len(found), max_tokens=max_tokens)
+        prompts = [fresh_prompt() + " word" * words for _ in range(count - len(found))]
+        found |= _sure(client, model, prompts, max_tokens=max_tokens)
     return list(found), list(found.values())
 
 
@@ -128,7 +130,7 @@ def start_all(
     return [RunningAnswer(client, model, prompt, **options) for prompt in prompts]
 
 
-def _sure(client: OpenAI, model: str, count: int, *, max_tokens: int) -> dict[str, str]:
+def _sure(client: OpenAI, model: str, prompts: list[str], *, max_tokens: int) -> dict[str, str]:
     def ask_for_margins(prompt: str) -> tuple[str, str, float]:
         answer = client.chat.completions.create(
             **request(model, prompt, max_tokens=max_tokens, logprobs=True, top_logprobs=2)
@@ -137,8 +139,8 @@ def _sure(client: OpenAI, model: str, count: int, *, max_tokens: int) -> dict[st
         assert choice.logprobs is not None and choice.logprobs.content
         return prompt, choice.message.content or "", min(_margins(choice.logprobs.content))
 
-    with ThreadPoolExecutor(count) as threads:
-        asked = threads.map(ask_for_margins, [fresh_prompt() for _ in range(count)])
+    with ThreadPoolExecutor(len(prompts)) as threads:
+        asked = threads.map(ask_for_margins, prompts)
         return {prompt: text for prompt, text, margin in asked if margin > ROUNDING}
 
 

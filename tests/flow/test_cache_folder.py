@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -12,11 +14,21 @@ import psutil
 import pytest
 from openai import OpenAI
 
-from tests.flow.asking import ask, fresh_prompt, request
+from tests.flow.asking import (
+    MAX_TOKENS,
+    RunningAnswer,
+    ask,
+    fresh_prompt,
+    request,
+    start_all,
+    sure_answers,
+)
+from tests.flow.chat_page import ChatPage
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 WORDS = 400  # more than a block of tokens
+LONG = 600  # tokens: longer than asking three times takes
 
 
 def cache_folder(stack: Stack) -> Path:
@@ -27,20 +39,48 @@ def record_files(stack: Stack) -> list[Path]:
     return [path for path in cache_folder(stack).rglob("*") if path.suffix == ".slice"]
 
 
-def delete(stack: Stack) -> None:
-    shutil.rmtree(cache_folder(stack))
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
 
 
-def corrupt(stack: Stack) -> None:
-    for path in record_files(stack):
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
+def make_a_folder_of(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
 
 
-def empty(stack: Stack) -> None:
-    for path in record_files(stack):
-        path.write_bytes(b"")
+def make_a_loop_of(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def forbid(path: Path) -> None:
+    path.chmod(0)
+
+
+def swap(path: Path) -> None:
+    other = min(path.parent.parent.rglob("*.slice"))
+    other.rename(path)
+
+
+HURTS = (
+    flip_a_bit,
+    lambda path: path.write_bytes(b""),
+    lambda path: os.truncate(path, path.stat().st_size // 2),
+    make_a_folder_of,
+    make_a_loop_of,
+    forbid,
+    Path.unlink,
+    swap,
+)
+
+
+def hurt(paths: list[Path]) -> None:
+    """Each in another way, while the engine reads, writes and removes them."""
+    for number, path in enumerate(paths):
+        with contextlib.suppress(OSError):
+            HURTS[number % len(HURTS)](path)
 
 
 def restart_engine(stack: Stack) -> None:
@@ -71,10 +111,17 @@ def not_a_folder(stack: Stack) -> Iterator[None]:
         cache_folder(stack).unlink()
 
 
-def num_write_errors(stack: Stack) -> float:
+def count_of(stack: Stack, *events: str) -> float:
+    """Records of the disk tier to which one of these happened."""
     _, body = stack.get("/metrics")
-    event = r'hearth_cache_records_total\{[^}]*event="write_errors"[^}]*\} (\S+)'
+    event = rf'hearth_cache_records_total\{{[^}}]*event="(?:{"|".join(events)})"[^}}]*\}} (\S+)'
     return sum(map(float, re.findall(event, body.decode())))
+
+
+def hindrance(page: ChatPage) -> str:
+    """Why nothing is written, as the administration's page of the cache says it."""
+    disk = json.loads(page.read("/admin/history/cache/"))["figures"]["tiers"]["disk"]
+    return str(disk["hindrance"])
 
 
 @pytest.mark.skipif(not hasattr(psutil.Process, "rlimit"), reason="limits of a running process")
@@ -88,31 +135,41 @@ def test_a_failing_disk_changes_speed_only_and_is_told(
     known, other = (fresh_prompt() + " word" * WORDS for _ in range(2))
     first = ask(client, endless, known)
     stack.wait_until(lambda: bool(record_files(stack)), "written to disk")
-    before = num_write_errors(stack)
+    before, page = count_of(stack, "write_errors"), ChatPage(stack)
+    stream = RunningAnswer(client, endless, fresh_prompt(), max_tokens=LONG)
+    stream.wait_for_chunks(1)
     with fail(stack):
         assert ask(client, endless, known) == first
         answer = ask(client, endless, other)
         assert ask(client, endless, other) == answer
-        stack.wait_until(lambda: num_write_errors(stack) > before, "told")
+        stack.wait_until(lambda: count_of(stack, "write_errors") > before, "told")
+        stack.wait_until(lambda: bool(hindrance(page)), "explained")
+    assert stream.text() and stream.finish_reason == "length"
     files = len(record_files(stack))
     for _ in range(2):  # the first may only find out that the folder is another one
         ask(client, endless, fresh_prompt() + " word" * WORDS)
     stack.wait_until(lambda: len(record_files(stack)) > files, "written again")
+    stack.wait_until(lambda: not hindrance(page), "no longer explained")
 
 
-@pytest.mark.parametrize("hurt", [delete, corrupt, empty])
-def test_a_hurt_cache_folder_changes_speed_only(
-    stack: Stack, client: OpenAI, endless: str, hurt: Callable[[Stack], None]
+def test_whatever_befalls_the_folder_under_eight_streams_they_say_the_same(
+    stack: Stack, client: OpenAI, endless: str
 ) -> None:
-    prompt = fresh_prompt() + " word" * WORDS
-    first = ask(client, endless, prompt)
-    stack.wait_until(lambda: bool(record_files(stack)), "written to disk")
-    hurt(stack)
-    assert ask(client, endless, prompt) == first
-    restart_engine(stack)
-    assert ask(client, endless, prompt) == first
-    other = fresh_prompt() + " word" * WORDS
-    ask(client, endless, other)
+    prompts, undisturbed = sure_answers(client, endless, 8, max_tokens=MAX_TOKENS, words=WORDS)
+    stack.wait_until(lambda: len(record_files(stack)) >= 16, "written to disk")
+    restart_engine(stack)  # from here on it has them on disk only
+    faults = count_of(stack, "corrupt", "read_errors")
+    files = record_files(stack)
+    hurt(files[::2])
+    streams = start_all(client, endless, prompts)
+    hurt(files[1::2])
+    assert [stream.text() for stream in streams] == undisturbed
+    assert count_of(stack, "corrupt", "read_errors") > faults
+    streams = start_all(client, endless, prompts)
+    shutil.rmtree(cache_folder(stack))
+    assert [stream.text() for stream in streams] == undisturbed
+    for _ in range(2):
+        ask(client, endless, fresh_prompt() + " word" * WORDS)
     stack.wait_until(lambda: bool(record_files(stack)), "written again")
 
 
