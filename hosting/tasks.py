@@ -12,6 +12,7 @@ from hosting.actions.forgetting import delete_old_forgettings
 from hosting.actions.model_fetch import fetch_weights
 from hosting.actions.repeats import delete_old_keys
 from hosting.actions.retention import delete_old_conversations, delete_old_generations
+from hosting.actions.statistics import refresh_statistics
 from hosting.actions.turns import start_title
 
 
@@ -37,3 +38,4 @@ def apply_retention() -> None:
     delete_old_usage()
     delete_old_keys()
     delete_old_forgettings()
+    refresh_statistics()

@@ -6,9 +6,11 @@ import datetime
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from accounts.models import DailyUsage, HourlyUsage, UsageRecord, User
+from hosting.actions import statistics
 from hosting.celery import app
 from hosting.models import Conversation, Generation, Message
 from hosting.tasks import apply_retention, roll_up_usage
@@ -34,6 +36,20 @@ def test_old_generations_go_and_conversations_stay(person: User, settings: Any) 
     assert set(Generation.objects.values_list("pk", flat=True)) == kept
     assert Message.objects.get().content == "Warm"
     assert UsageRecord.objects.count() == 1
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL keeps its own")
+def test_sqlite_learns_of_long_tables_alone(person: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "_LONG", 3)
+    for _ in range(3):
+        generation(person, days_ago=None)
+    apply_retention()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT DISTINCT tbl FROM sqlite_stat1")
+        known = {table for (table,) in cursor.fetchall()}
+        cursor.execute("DELETE FROM sqlite_stat1")  # other tests' tables are not like this
+    assert "hosting_generation" in known
+    assert "accounts_user" not in known
 
 
 def test_every_hour_up_to_now_is_rolled_up_and_its_day(person: User) -> None:
