@@ -260,9 +260,15 @@ class ModelHandle:
 
     def _make_room(self, step: Step, limits: Limits) -> None:
         if self._estimate is not None:
-            rows, held = self.scheduler.rows, self.row_bytes
-            needed = step_bytes(self._estimate, step, rows=rows, held=held, pace=self.pace)
-            limits.make_room(needed)
+            rows, runner = self.scheduler.rows, self._runner
+            needed = step_bytes(self._estimate, step, rows=rows, runner=runner, pace=self.pace)
+            kept = sum(map(self._estimate.row_bytes, self._lengths_to_keep(step)))
+            limits.make_room(needed, kept)
+
+    def _lengths_to_keep(self, step: Step) -> list[int]:
+        leaving = (self._departing.get(one) or self._find_live(one) for one in step.leaves)
+        lengths = [len(live.sequence.token_ids) for live in leaving if live is not None]
+        return lengths + [join.num_tokens for join in step.joins]
 
     def _keep_before(self, step: Step) -> None:
         """Copy rows that the step is about to take away, and prompts that it completes."""

@@ -43,7 +43,8 @@ class Relief:
     def relieve(self, handles: Sequence[Handle]) -> Events:
         """Once a turn, before anything is computed."""
         self._turns_to_wait = max(0, self._turns_to_wait - 1)
-        readings = self._memory.read_device()
+        readings, tier = self._memory.read_device(), self._prefixes.memory
+        tier.hold_to(tier.used_bytes + max(0, self._guard.limit_bytes - readings.active_bytes))
         if readings.active_bytes + readings.pool_bytes >= self._guard.critical_bytes:
             self._give_back_buffers(readings.pool_bytes)
         if self._observe() is Level.CALM:
@@ -94,12 +95,16 @@ class Relief:
         if pool_bytes:
             self._clear_pool()
 
-    def _make_room(self, num_bytes: int) -> None:
-        """The prefix cache gives way to what is computed next, and so do unused buffers."""
-        free_bytes = self._guard.critical_bytes - self._memory.read_device().active_bytes
-        self._memory.bound_pool(free_bytes - num_bytes)
-        if free_bytes < num_bytes and (tier_bytes := self._prefixes.memory.used_bytes):
-            self._prefixes.shrink(max(0, tier_bytes - (num_bytes - free_bytes)))
+    def _make_room(self, num_bytes: int, kept_bytes: int) -> None:
+        """The prefix cache gives way to what is computed next, and so do unused buffers.
+        `kept_bytes`: what the cache may copy before."""
+        tier = self._prefixes.memory
+        left_bytes = self._guard.critical_bytes - self._memory.read_device().active_bytes
+        left_bytes -= num_bytes
+        if left_bytes < 0 and tier.used_bytes:
+            self._prefixes.shrink(max(0, tier.used_bytes + left_bytes))
+        tier.hold_to(tier.used_bytes + max(0, left_bytes))
+        self._memory.bound_pool(left_bytes - min(kept_bytes, tier.room_bytes))
 
     def _shrink_tier(self) -> None:
         excess_bytes = self._memory.read_device().active_bytes - self._guard.calm_bytes

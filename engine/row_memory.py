@@ -14,7 +14,7 @@ from engine.core.limits import Limits
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
 from engine.core.slicing import EFFICIENT_TOKENS
-from engine.core.step import Step
+from engine.core.step import Step, StepRunner
 from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate
 from engine.wire import Level
 
@@ -104,7 +104,7 @@ def hold_to_memory(
 
 
 def step_bytes(
-    estimate: Estimate, step: Step, *, rows: list[Sequence], held: int, pace: Pace
+    estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner, pace: Pace
 ) -> int:
     """What a step takes besides what there is before it."""
     if step.slices:
@@ -115,13 +115,13 @@ def step_bytes(
     lengths = [len(one.token_ids) for one in rows]
     if not lengths or not step.decodes:
         return 0
-    computing = estimate.step_bytes(len(step.decodes), max(lengths))
     if not step.joins:
-        return computing
+        return estimate.decode_bytes(len(step.decodes), max(lengths), runner.growing)
+    computing = estimate.step_bytes(len(step.decodes), max(lengths))
     joined = estimate.batch_bytes(lengths)
     if pace.most_row_bytes is not None:
         joined = min(joined, pace.most_row_bytes)
-    return max(0, joined - held) + computing
+    return max(0, joined - runner.num_bytes) + computing
 
 
 def ways_to_hold(estimate: Estimate, lengths: list[int], slicing_bytes: int) -> Iterator[int]:
@@ -130,7 +130,7 @@ def ways_to_hold(estimate: Estimate, lengths: list[int], slicing_bytes: int) -> 
     ordered = sorted(lengths)
     for at in range(len(ordered)):
         parts = [part for part in (ordered[:at], ordered[at:]) if part]
-        computing = sum(estimate.step_bytes(len(part), part[-1]) for part in parts)
+        computing = estimate.grouped_step_bytes((len(part), part[-1]) for part in parts)
         yield sum(map(estimate.batch_bytes, parts)) + max(slicing_bytes, computing)
 
 

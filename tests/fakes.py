@@ -149,6 +149,7 @@ class FakeRunner:
         self._poison_token_id = poison_token_id
         self._poison_length = poison_length
         self.num_steps = 0
+        self.growing: tuple[tuple[int, int], ...] = ()
         self.reset()
 
     @property
@@ -174,8 +175,8 @@ class FakeRunner:
         before, self._before = self._before, None
         if step.computed_row_ids:
             self._before = self._compute(step)
-        self._clock.now += _seconds_of(step)
-        self._watch(step, _seconds_of(step))
+        self._clock.now += self.seconds_of(step)
+        self._watch(step, self.seconds_of(step))
         return before
 
     def _compute(self, step: Step) -> Outcome:
@@ -189,7 +190,10 @@ class FakeRunner:
         for join in step.joins:
             self._join(join)
         drawn = tuple(self._draw(row_id) for row_id in step.decodes)
-        return Outcome(step=step, seconds=_seconds_of(step), drawn=drawn)
+        return Outcome(step=step, seconds=self.seconds_of(step), drawn=drawn)
+
+    def seconds_of(self, step: Step) -> float:
+        return 0.001 + 0.0005 * sum(one.num_tokens for one in step.slices)
 
     def _join(self, join: Join) -> None:
         known = [*join.prompt_token_ids, *join.output_token_ids]
@@ -209,10 +213,6 @@ class FakeRunner:
             self._poisoned.add(row_id)
             if num_tokens > self._poison_length:
                 raise FakeFailure
-
-
-def _seconds_of(step: Step) -> float:
-    return 0.001 + 0.0005 * sum(one.num_tokens for one in step.slices)
 
 
 class FakeTextStream:

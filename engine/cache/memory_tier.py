@@ -35,6 +35,7 @@ class MemoryTier:
 
     def __init__(self, *, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
+        self._most_bytes = budget_bytes
         self.used_bytes = 0
         self.pinned_bytes = 0
         self.num_evicted = 0
@@ -61,6 +62,14 @@ class MemoryTier:
             self._shares.pop(model, None)
         return self._evict(self._excess_bytes(model), model=model)
 
+    def hold_to(self, most_bytes: int) -> None:
+        """What memory leaves to records now, within the budget: `put` keeps to it."""
+        self._most_bytes = min(most_bytes, self.budget_bytes)
+
+    @property
+    def room_bytes(self) -> int:
+        return self._most_bytes - self.used_bytes
+
     def put(
         self, record: RecordKey, payload: Any, *, num_bytes: int, model: str
     ) -> list[RecordKey]:
@@ -74,7 +83,7 @@ class MemoryTier:
         evicted = []
         if model in self._shares and (excess_bytes := self._excess_bytes(model)) > 0:
             evicted += self._evict(excess_bytes, model=model)
-        if (excess_bytes := self.used_bytes - self.budget_bytes) > 0:
+        if (excess_bytes := -self.room_bytes) > 0:
             evicted += self._evict(excess_bytes)
         return evicted
 

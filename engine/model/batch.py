@@ -55,6 +55,10 @@ class RowBatch:
     def num_bytes(self) -> int:
         return row_caches.num_bytes(self._caches)
 
+    @property
+    def full_tokens(self) -> int:
+        return row_caches.full_tokens(self._caches)
+
     def forward(self) -> mx.array:
         """Logits [B, V] of the next position of every row. Lazy."""
         assert self._inputs is not None

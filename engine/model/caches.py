@@ -17,6 +17,7 @@ from mlx_lm.models.cache import (
     BatchKVCache,
     CacheList,
     KVCache,
+    QuantizedKVCache,
     make_prompt_cache,
 )
 
@@ -60,6 +61,25 @@ def release_inputs(caches: Caches) -> None:
 
 def num_bytes(caches: Caches) -> int:
     return sum(layer.nbytes for layer in caches)
+
+
+def full_tokens(caches: Caches) -> int:
+    """How many tokens the buffers hold, where the next token does not fit; 0 where it does."""
+    layer = next(_growing_layers(caches), None)
+    if layer is None or layer.keys is None:
+        return 0
+    is_quantised = isinstance(layer, QuantizedKVCache)
+    capacity = int((layer.keys[0] if is_quantised else layer.keys).shape[2])
+    return capacity if (layer.offset if is_quantised else layer.size()) >= capacity else 0
+
+
+def _growing_layers(caches: Caches) -> Iterator[Any]:
+    """All grow in the same steps."""
+    for layer in caches:
+        if isinstance(layer, CacheList):
+            yield from _growing_layers(layer.caches)
+        elif isinstance(layer, (KVCache, QuantizedKVCache, BatchKVCache)):
+            yield layer
 
 
 def bytes_per_token(caches: Caches) -> int:

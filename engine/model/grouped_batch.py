@@ -43,6 +43,12 @@ class GroupedBatch:
     def num_bytes(self) -> int:
         return sum(group.num_bytes for group in self._groups)
 
+    @property
+    def growing(self) -> tuple[tuple[int, int], ...]:
+        """Rows and tokens of each group whose buffers the next step makes larger."""
+        full = ((len(group.row_ids), group.full_tokens) for group in self._groups)
+        return tuple(one for one in full if one[1])
+
     def forward(self) -> mx.array:
         """Logits [B, V] of the next position of every row. Lazy."""
         logits = [group.forward() for group in self._groups]

@@ -83,6 +83,11 @@ class Runner:
         """Batches that its rows decode in."""
         return self._batch.num_groups
 
+    @property
+    def growing(self) -> tuple[tuple[int, int], ...]:
+        """Rows and tokens of each batch whose buffers the next step makes larger."""
+        return self._batch.growing
+
     def restore_row(
         self,
         row_id: int,

@@ -101,6 +101,24 @@ class Estimate:
         which rows join or their caches grow."""
         return _corrected(self.step_parts(num_rows, longest_tokens), self.correction.steps)
 
+    def grouped_step_bytes(self, groups: Iterable[tuple[int, int]]) -> int:
+        """The same of several batches, each of so many rows and its longest: their logits are
+        alive together, a layer of only one of them is copied at a time."""
+        logits, scores, layers = zip(*(self.step_parts(*one) for one in groups), strict=True)
+        return _corrected((sum(logits), max(scores), max(layers)), self.correction.steps)
+
+    def decode_bytes(
+        self, num_rows: int, longest_tokens: int, growing: Iterable[tuple[int, int]]
+    ) -> int:
+        """The same of a step in which nobody joins. `growing`: rows and tokens of batches whose
+        caches are full."""
+        logits, scores, _ = self.step_parts(num_rows, longest_tokens)
+        layers, added = 0, 0
+        for rows, tokens in growing:
+            layers = max(layers, rows * self._layer_bytes(tokens + 1))
+            added += rows * (self.row_bytes(tokens + 1) - self.row_bytes(tokens))
+        return _corrected((logits, scores, layers), self.correction.steps) + added
+
     def bundle_bytes(self, num_rows: int, num_tokens: int) -> int:
         """What computing so many whole rows takes, padded to `num_tokens` each, without caches."""
         parts = self.slice_parts(num_tokens, 0, num_rows=num_rows)

@@ -31,8 +31,28 @@ def test_the_cache_gives_way_to_what_is_computed_next_and_no_further() -> None:
     relief = Relief(engine.pool, engine.memory, engine.prefixes, clear_pool=clear_pool)
     limits = relief.limits(engine.pool.handles)
     assert limits.tier_bytes == PROMPT_BYTES
-    limits.make_room(limits.free_bytes)
+    limits.make_room(limits.free_bytes, 0)
     assert engine.prefixes.memory.used_bytes == PROMPT_BYTES
     assert engine.memory.most_pool_bytes == 0
-    limits.make_room(limits.free_bytes + 1)
+    limits.make_room(limits.free_bytes + 1, 0)
     assert 0 < engine.prefixes.memory.used_bytes < PROMPT_BYTES
+
+
+def test_what_the_cache_copies_and_unused_buffers_share_what_a_step_leaves() -> None:
+    engine = Engine(ceiling_bytes=LIMIT_BYTES)
+    compute(engine.prefixes, query(range(1000)))
+    engine.turn()
+    relief = Relief(
+        engine.pool, engine.memory, engine.prefixes, clear_pool=engine.memory.clear_pool
+    )
+    engine.memory.active_bytes = LIMIT_BYTES // 2
+    limits = relief.limits(engine.pool.handles)
+    limits.make_room(limits.free_bytes - 3000, 1000)
+    assert engine.prefixes.memory.room_bytes == 3000
+    assert engine.memory.most_pool_bytes == 2000
+    limits.make_room(limits.free_bytes, 5000)
+    compute(engine.prefixes, query(range(5000, 5600)))
+    assert engine.prefixes.memory.used_bytes <= 4000
+    engine.memory.active_bytes = 4000
+    engine.turn()
+    assert engine.prefixes.memory.room_bytes == LIMIT_BYTES - 4000

@@ -16,9 +16,10 @@ from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from engine.wire import Level
 from tests.engine.sizing.configs import QWEN3_8B
-from tests.fakes import make_work
+from tests.fakes import FakeClock, FakeRunner, make_work
 
 GIB = 1024**3
+RUNNER = FakeRunner(FakeClock())
 ESTIMATE = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=True))
 
 
@@ -85,7 +86,7 @@ def step_of(*lengths: int, room: int | None = None) -> int:
     pace = dataclasses.replace(
         Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True), most_row_bytes=room
     )
-    return step_bytes(ESTIMATE, step, rows=rows, held=0, pace=pace)
+    return step_bytes(ESTIMATE, step, rows=rows, runner=RUNNER, pace=pace)
 
 
 def test_a_join_needs_its_padding_unless_rows_are_parted_for_lack_of_room() -> None:
@@ -112,3 +113,29 @@ def test_the_prefix_cache_counts_as_room_for_rows_and_for_slices_worth_computing
     limits = Limits(free_bytes=0, tier_bytes=50 * GIB)
     held = hold_to_memory(pace, ESTIMATE, limits, rows=[sequence("a", 9000)], held=0)
     assert held.most_slice_tokens == EFFICIENT_TOKENS
+
+
+def test_a_step_copies_caches_only_where_they_are_full() -> None:
+    """Rows that only draw their next token leave the memory of a join to others."""
+    rows = [sequence(f"r{number}", 4000) for number in range(8)]
+    pace = Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True)
+    step = Step(decodes=tuple(range(8)))
+
+    def needed(growing: tuple[tuple[int, int], ...]) -> int:
+        runner = FakeRunner(FakeClock())
+        runner.growing = growing
+        return step_bytes(ESTIMATE, step, rows=rows, runner=runner, pace=pace)
+
+    layer = 8 * ESTIMATE.row_bytes(4096) // 36
+    assert needed(()) + layer < ESTIMATE.step_bytes(8, 4000)
+    grown = 8 * (ESTIMATE.row_bytes(4097) - ESTIMATE.row_bytes(4096))
+    assert needed(((8, 4096),)) > needed(()) + layer + grown
+    both, larger = needed(((3, 256), (5, 4096))), needed(((5, 4096),))
+    assert both - larger == 3 * (ESTIMATE.row_bytes(257) - ESTIMATE.row_bytes(256))
+
+
+def test_groups_copy_their_layers_one_after_the_other() -> None:
+    together = ESTIMATE.grouped_step_bytes([(2, 4000), (2, 300)])
+    assert together < ESTIMATE.step_bytes(2, 4000) + ESTIMATE.step_bytes(2, 300)
+    assert together > ESTIMATE.step_bytes(2, 4000)
+    assert ESTIMATE.grouped_step_bytes([(4, 900)]) == ESTIMATE.step_bytes(4, 900)

@@ -87,3 +87,13 @@ def test_a_removed_record_leaves_no_bytes_behind() -> None:
         tier.remove(record(number))
     assert (tier.used_bytes, tier.pinned_bytes, len(tier)) == (0, 0, 0)
     assert tier.model_records["a"] == 0
+
+
+def test_records_keep_to_what_memory_leaves_until_it_leaves_more() -> None:
+    tier = filled(4)
+    tier.hold_to(tier.used_bytes)
+    assert tier.put(record(10), 10, num_bytes=100, model="a") == [record(0)]
+    tier.hold_to(tier.used_bytes + 100)
+    assert tier.put(record(11), 11, num_bytes=100, model="a") == []
+    tier.hold_to(10_000)
+    assert tier.room_bytes == tier.budget_bytes - tier.used_bytes

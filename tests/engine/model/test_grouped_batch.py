@@ -82,3 +82,18 @@ def test_a_row_is_found_in_its_group() -> None:
     drawn(batch)
     caches, length = batch.extract(1)
     assert length == 901 and caches[0].size() == 901
+
+
+@pytest.mark.parametrize("lengths", [(255,), (255, 255), (255, 200)])
+def test_it_says_before_a_step_whose_buffers_that_step_makes_larger(
+    lengths: tuple[int, ...],
+) -> None:
+    batch = GroupedBatch(loaded("tiny-qwen3").model, pass_bytes=1 << 40)
+    batch.join([prefilled("tiny-qwen3", place, length) for place, length in enumerate(lengths)])
+    said = []
+    for _ in range(3):
+        said.append(batch.growing)
+        before = batch.num_bytes
+        drawn(batch)
+        assert bool(said[-1]) == (batch.num_bytes > before)
+    assert sorted(said) == [(), (), ((len(lengths), 256),)]

@@ -84,6 +84,10 @@ class BreakingRunner:
     def num_groups(self) -> int:
         return self._runner.num_groups
 
+    @property
+    def growing(self) -> tuple[tuple[int, int], ...]:
+        return self._runner.growing
+
     def reset(self) -> None:
         self._runner.reset()
 
