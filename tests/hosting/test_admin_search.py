@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from accounts import audit
 from accounts.keys import create_api_key
 from accounts.models import ApiKey, UsageRecord, User
 from accounts.rollups import roll_up_what_is_new
@@ -57,6 +58,25 @@ def test_a_generation_is_found_by_its_id(admin_page: Client, key: ApiKey) -> Non
     for row in Generation.objects.all():
         assert found(admin_page, LISTS[0], f" {row.pk} ") == [row.model_name]
     assert found(admin_page, LISTS[0], str(uuid.uuid4())) == []
+
+
+def test_a_record_is_found_by_a_whole_word_or_among_the_latest_by_a_part(
+    admin_page: Client, person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.admin.audit.LATEST", 2)
+    for target in ("first key", "second key", "third key"):
+        audit.record("key.revoke", actor=person, address="192.0.2.7", target=target)
+
+    def targets(term: str) -> list[str]:
+        answer = admin_page.get("/admin/accounts/auditrecord/", {"q": term})
+        return [record.target for record in answer.context["cl"].result_list]
+
+    everything = ["third key", "second key", "first key"]
+    for term in ("Ada@example.org", "key.revoke", " 192.0.2.7 "):
+        assert targets(term) == everything
+    assert targets("first key") == ["first key"]
+    assert targets("key") == targets("key.re") == everything[:2]
+    assert targets("nothing like it") == []
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled", "queued"])
