@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import watch
+from tests.browser.conftest import OpenPage, accessibility_faults, watch
 from tests.stack import Stack
 
 KEY = "sk-hearth-Example"
@@ -50,6 +50,13 @@ def test_a_phone_never_scrolls_the_page_sideways(tools: Page, scheme: Any) -> No
         tools.set_viewport_size({"width": width, "height": 800})
         size = tools.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert size[0] <= size[1]
+
+
+def test_the_description_of_the_api_is_accessible(open_page: OpenPage) -> None:
+    page = open_page("/v1/docs")
+    page.get_by_role("button", name="/v1/chat/completions").click()
+    expect(page.locator(".body-param__example")).to_be_visible()
+    assert accessibility_faults(page) == []
 
 
 def test_the_page_is_found_from_the_chat(tools: Page) -> None:

@@ -37,7 +37,7 @@ function drawModels(models) {
       element("td", "", element("strong", "", model.name), element("small", "", state)),
       cell("Weights", bytes(model.weight_bytes)),
       cell("Room for rows", bytes(model.room_bytes)),
-      cell("A token", model.token_bytes === null ? "–" : bytes(model.token_bytes)));
+      cell("Per token", model.token_bytes === null ? "–" : bytes(model.token_bytes)));
   }));
   byId("memory-models-panel").hidden = models.length === 0;
 }

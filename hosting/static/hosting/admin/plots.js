@@ -9,6 +9,8 @@ const TABLE_ROWS = 12;
 // Seconds between two labels of the time axis; uPlot's own have nothing between one minute and five
 const TIME_STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400, 172800, 432000, 604800];
 const WHOLE_STEPS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+const BYTE_STEPS = Array.from({ length: 5 }, (_, power) => [1, 2, 5, 10, 20, 50, 100, 200, 500].map((digits) => digits * 1024 ** power)).flat();
+const VALUE_STEPS = { count: WHOLE_STEPS, bytes: BYTE_STEPS };
 const known = (values) => values.filter((value) => value !== null);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -120,7 +122,7 @@ class PlotFigure {
       scales: { x: { time: true, range: (_, first, last) => [first, last + (plot.kind === "bars" ? this.history.step_seconds : 0)] }, y: { range: (_, low, high) => rangeOf(plot, high, this.limits) } },
       axes: [
         { ...axis, size: 30, space: 72, incrs: TIME_STEPS, values: (_, splits) => splits.map((at) => moment(at, span)) },
-        { ...axis, size: 64, space: 36, values: (_, splits) => splits.map(onAxis(plot.unit)), ...(plot.unit === "count" ? { incrs: WHOLE_STEPS } : {}) },
+        { ...axis, size: 64, space: 36, values: (_, splits) => splits.map(onAxis(plot.unit)), ...(plot.unit in VALUE_STEPS ? { incrs: VALUE_STEPS[plot.unit] } : {}) },
       ],
       series: [{}, ...seriesOf(plot.kind, this.series, this.history.step_seconds), ...this.limits.map(limitLine)],
       bands: plot.kind === "stack" ? bandsOf(this.series.length) : [],
