@@ -100,6 +100,11 @@ class MemoryGuard:
     def _level_at(self, used_bytes: int) -> int:
         return (used_bytes >= self.tight_bytes) + (used_bytes >= self.critical_bytes)
 
+    @property
+    def loadable_bytes(self) -> int:
+        """What may be in use when a model has been loaded."""
+        return int(self.limit_bytes * (1 - _WORKING_FRACTION))
+
     def assess_load(
         self,
         *,
@@ -110,7 +115,7 @@ class MemoryGuard:
     ) -> Assessment:
         """May weights of `needed_bytes`, of a model with this ceiling, be loaded beside
         `active_bytes` in use, of which `pinned_bytes` will never leave?"""
-        limit = int(self.limit_bytes * (1 - _WORKING_FRACTION))
+        limit = self.loadable_bytes
         most = min(limit, self.limit_bytes if ceiling_bytes is None else ceiling_bytes)
         verdict = Verdict.FITS
         if needed_bytes > most or needed_bytes + pinned_bytes > limit:

@@ -285,6 +285,7 @@ class ModelPool:
             self._may_look_at = self._clock() + _LOOK_AGAIN_SECONDS
             return []
         spec = self._specs[name]
+        self._shelf.shrink_cache(self._guard.loadable_bytes - needed)
         logger.info("loading model", extra={"model": name})
         self._loading = _Loading(
             name=name, progress=self._shelf.load(spec), started_at=self._clock()

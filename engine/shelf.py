@@ -43,13 +43,14 @@ Handle = ModelHandle | VectorHandle
 
 
 class Shelf(Protocol):
-    """All but the last two may raise LoadFailed; `load` yields fractions, then the handle.
-    `estimate` is None for what keeps no rows."""
+    """All but the last three may raise LoadFailed; `load` yields fractions, then the handle.
+    `estimate` is None for what keeps no rows; `active_bytes` are those beside the prefix cache."""
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int: ...
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None: ...
     def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]: ...
     def active_bytes(self) -> int: ...
+    def shrink_cache(self, most_bytes: int) -> None: ...
     def give_memory_back(self) -> None: ...
 
 
@@ -93,7 +94,14 @@ class DeviceShelf:
         )
 
     def active_bytes(self) -> int:
-        return self._memory.read().active_bytes
+        return self._memory.read_device().active_bytes - self._prefixes.memory.used_bytes
+
+    def shrink_cache(self, most_bytes: int) -> None:
+        """Until no more than this is in use, as far as the prefix cache has it."""
+        tier_bytes = self._prefixes.memory.used_bytes
+        if (excess_bytes := self._memory.read_device().active_bytes - most_bytes) > 0:
+            self._prefixes.shrink(max(0, tier_bytes - excess_bytes))
+            self._memory.clear_pool()
 
     def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]:
         opens = load_encoder if _is_encoder(spec) else load

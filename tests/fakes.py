@@ -282,6 +282,8 @@ class FakeShelf:
         """Of the handles that nobody has let go of."""
         return sum(handle.weight_bytes for handle in self._loaded)
 
+    def shrink_cache(self, most_bytes: int) -> None: ...
+
     def load(self, spec: wire.ModelSpec) -> Iterator[float | ModelHandle]:
         self.num_loads += 1
         yield from (0.0, 0.25, 0.5, 0.75)

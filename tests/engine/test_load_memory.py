@@ -13,6 +13,7 @@ import pytest
 
 from engine import wire
 from engine.assembly import build_worker
+from engine.cache.record import Kind, RecordKey
 from engine.config import EngineConfig
 from engine.metrics import Vitals
 from engine.model.loader import stored_weight_bytes
@@ -26,8 +27,10 @@ MODEL = "small-llama"  # 62 MB
 
 
 class Engine:
-    def __init__(self, folder: Path) -> None:
-        config = EngineConfig(name="e", redis_url="", data_dir=folder, cache_memory_bytes=0)
+    def __init__(self, folder: Path, *, cache_bytes: int = 0) -> None:
+        config = EngineConfig(
+            name="e", redis_url="", data_dir=folder, cache_memory_bytes=cache_bytes
+        )
         memory = DeviceMemory()
         self.prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
         self.vitals = Vitals(engine_name="e", memory=memory)
@@ -91,6 +94,29 @@ def test_a_load_that_fails_leaves_nothing_behind(engine: Engine, tmp_path: Path)
     assert isinstance(end, wire.Failed) and end.code is wire.Code.MODEL_LOAD_FAILED
     engine.turn()
     assert in_use() - before_bytes < 0.05 * stored_weight_bytes(folder)
+
+
+def test_the_prefix_cache_gives_way_to_a_model_that_is_to_be_loaded(tmp_path: Path) -> None:
+    path = tiny_model_path(MODEL)
+    engine = Engine(tmp_path / "data", cache_bytes=100 * MIB)
+    tier = engine.prefixes.cache.memory
+    for number in range(4):
+        payload = mx.zeros(25 * MIB // 4)
+        mx.eval(payload)
+        record = RecordKey(number.to_bytes(32, "big"), Kind.SLICE)
+        tier.put(record, payload, num_bytes=payload.nbytes, model="m")
+    del payload
+    limit_bytes = mx.get_active_memory() + stored_weight_bytes(path)
+    limits = {"e": limit_bytes}
+    engine.transport.send(
+        wire.Configure(models=(wire.ModelSpec(name="m", path=str(path)),), memory_limits=limits)
+    )
+    try:
+        assert isinstance(engine.answer("a"), wire.Finished)
+        assert 0 < tier.used_bytes < 100 * MIB
+        assert mx.get_active_memory() <= limit_bytes
+    finally:
+        engine.prefixes.close()
 
 
 def test_sixteen_bit_weights_count_as_what_they_become(tmp_path: Path) -> None:
