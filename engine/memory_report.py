@@ -100,7 +100,7 @@ def _model_memory(
     )
     if estimate is None:
         return memory
-    return dataclasses.replace(
+    return wire.replace(
         memory,
         needs=estimate.needs(),
         compute_bytes=estimate.numbers.compute_bytes,

@@ -165,7 +165,7 @@ class ModelPool:
     def _as_loaded(self, spec: wire.ModelSpec) -> wire.ModelSpec:
         """A precision counts at the next load only."""
         handle = self._handles.get(spec.name)
-        return spec if handle is None else dataclasses.replace(spec, kv_bits=handle.spec.kv_bits)
+        return spec if handle is None else wire.replace(spec, kv_bits=handle.spec.kv_bits)
 
     def memories(self) -> tuple[wire.ModelMemory, ...]:
         """What every model needs and has room for, loaded or not."""

@@ -37,7 +37,7 @@ class MemoryCheck:
         best = max(places, key=lambda one: one.most_tokens(work))
         room_tokens = best.most_tokens(work) - len(work.prompt_token_ids)
         if room_tokens >= min(work.max_tokens, _LEAST_OUTPUT_TOKENS):
-            return dataclasses.replace(work, max_tokens=min(work.max_tokens, room_tokens))
+            return wire.replace(work, max_tokens=min(work.max_tokens, room_tokens))
         raise refusal.does_not_fit(
             param,
             needed_bytes=best.needed_bytes(work),

@@ -5,7 +5,6 @@ Where tools are strict but need not be called, text is free and what begins as a
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from engine import wire
@@ -58,7 +57,7 @@ def _body(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
 def _text_and_calls(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
     """Calls of tools that are not strict are only held to some object."""
     tools = tuple(tool if is_strict(tool) else _loosened(tool) for tool in work.tools)
-    calls = _calls(lark, dataclasses.replace(work, tools=tools), tokenizer)
+    calls = _calls(lark, wire.replace(work, tools=tools), tokenizer)
     text = lark.rule(ANYTHING, kind="text")
     called = lark.rule(f"{text} {calls}", kind="called")
     most = MAX_CALLS if work.tool_choice.is_parallel else 1

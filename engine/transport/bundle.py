@@ -6,7 +6,6 @@ than the tokens. What a client waits for - the first token, the end, its place -
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
 from engine import wire
@@ -24,17 +23,16 @@ class Urgency:
         self._streaming: set[str] = set()
 
     def is_urgent(self, events: Sequence[Published]) -> bool:
-        urgent = [self._note(request_id, event) for request_id, event in events]
-        return any(urgent)
-
-    def _note(self, request_id: str, event: wire.Event) -> bool:
-        if not isinstance(event, wire.Delta):
-            if isinstance(event, wire.TERMINAL_EVENTS):
-                self._streaming.discard(request_id)
-            return True
-        is_first = request_id not in self._streaming
-        self._streaming.add(request_id)
-        return is_first
+        is_urgent, streaming = False, self._streaming
+        for request_id, event in events:
+            if isinstance(event, wire.Delta):
+                if request_id in streaming:
+                    continue
+                streaming.add(request_id)
+            elif isinstance(event, wire.TERMINAL_EVENTS):
+                streaming.discard(request_id)
+            is_urgent = True
+        return is_urgent
 
 
 def bundled(events: Iterable[Published]) -> list[Published]:
@@ -64,6 +62,6 @@ def _may_join(before: wire.Event, event: wire.Event) -> bool:
 
 def _joined(before: wire.Event, event: wire.Event) -> wire.Delta:
     assert isinstance(before, wire.Delta) and isinstance(event, wire.Delta)
-    return dataclasses.replace(
+    return wire.replace(
         before, text=before.text + event.text, token_ids=before.token_ids + event.token_ids
     )

@@ -1,7 +1,7 @@
 """The contract between the web side and the engine: messages, codes, names, queue scripts.
 
-Standard library only. It does not know who sends a message or how it travels; engine/transport and
-hosting/engine_client do.
+Besides the standard library it needs msgspec alone. It does not know who sends a message or how it
+travels; engine/transport and hosting/engine_client do.
 
 Laws (tests/engine/test_wire_laws.py holds them against random histories):
 1. Every request is answered by
@@ -58,6 +58,7 @@ from engine.wire.events import (
     Scored,
     Started,
 )
+from engine.wire.message import as_dict, replace
 from engine.wire.names import Keys, default_redis_url, entry_id, entry_seq
 from engine.wire.parts import (
     CacheTier,
@@ -161,6 +162,7 @@ __all__ = [
     "VectorWork",
     "WireError",
     "Work",
+    "as_dict",
     "decode",
     "default_redis_url",
     "encode",
@@ -168,6 +170,7 @@ __all__ = [
     "entry_seq",
     "is_template_option",
     "look_ahead",
+    "replace",
     "script_text",
     "to_plain",
 ]

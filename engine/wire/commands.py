@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
+
+from engine.wire.message import Message
 from engine.wire.parts import CacheTier, Grammar, ModelSpec, Priority, Sampling, ToolChoice
 
 # What templates get from us, or never: no template option may be called so
@@ -17,8 +19,7 @@ def is_template_option(name: str) -> bool:
     return is_name and name not in RESERVED_TEMPLATE_OPTIONS
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Generate:
+class Generate(Message, frozen=True, kw_only=True):
     """Answer a conversation (`messages`) or continue a text (`prompt`, `prompt_token_ids`);
     exactly one of the three is set. With `suffix`, the answer is what belongs between prompt and
     suffix.
@@ -44,10 +45,10 @@ class Generate:
     prompt_token_ids: tuple[int, ...] | None = None
     suffix: str | None = None
     tools: tuple[dict[str, Any], ...] = ()
-    tool_choice: ToolChoice = dataclasses.field(default_factory=ToolChoice)
+    tool_choice: ToolChoice = msgspec.field(default_factory=ToolChoice)
     grammar: Grammar | None = None
     # What the chat template understands beyond messages and tools, e.g. enable_thinking.
-    template_options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    template_options: dict[str, Any] = msgspec.field(default_factory=dict)
     max_tokens: int | None = None  # None: up to the context limit
     max_context_tokens: int | None = None  # a narrower context than the model's own
     budget_tokens: int | None = None  # what prompt and answer together may cost
@@ -58,8 +59,7 @@ class Generate:
     publication: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Message, frozen=True, kw_only=True):
     """A Generate as intake hands it to the engine: checked, templated, tokenized, its end known.
 
     `boundaries`: token positions, ascending, where other prompts will leave this one: the end of
@@ -77,7 +77,7 @@ class Work:
     max_tokens: int
     stop: tuple[str, ...] = ()
     tools: tuple[dict[str, Any], ...] = ()
-    tool_choice: ToolChoice = dataclasses.field(default_factory=ToolChoice)
+    tool_choice: ToolChoice = msgspec.field(default_factory=ToolChoice)
     grammar: Grammar | None = None
     starts_in_reasoning: bool = False  # the template has already opened the thinking
     has_thought: bool = False  # the template has already closed it again
@@ -87,15 +87,13 @@ class Work:
     publication: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CountTokens:
+class CountTokens(Message, frozen=True, kw_only=True):
     """How many tokens this prompt would have. Nothing is generated."""
 
     generate: Generate
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Embed:
+class Embed(Message, frozen=True, kw_only=True):
     """Turn each of `texts`, or of `inputs` (token ids), into a vector; exactly one is set.
 
     `dimensions`: only so many, for models that were trained to bear that.
@@ -113,8 +111,7 @@ class Embed:
     deadline_seconds: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Rerank:
+class Rerank(Message, frozen=True, kw_only=True):
     """Say how well each document answers the query, from 0 to 1."""
 
     request_id: str
@@ -128,8 +125,7 @@ class Rerank:
     deadline_seconds: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class VectorWork:
+class VectorWork(Message, frozen=True, kw_only=True):
     """An Embed or a Rerank as intake hands it to the engine: one row of tokens per place."""
 
     request_id: str
@@ -147,52 +143,45 @@ class VectorWork:
         return sum(map(len, self.inputs))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel:
+class Cancel(Message, frozen=True, kw_only=True):
     request_id: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LoadModel:
+class LoadModel(Message, frozen=True, kw_only=True):
     name: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class UnloadModel:
+class UnloadModel(Message, frozen=True, kw_only=True):
     name: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ClearCache:
+class ClearCache(Message, frozen=True, kw_only=True):
     """Forget what is kept of this model's prompts and answers, in one tier or (None) in both."""
 
     model: str
     tier: CacheTier | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetTenant:
+class ForgetTenant(Message, frozen=True, kw_only=True):
     """Delete what the prefix caches keep of this tenant alone."""
 
     tenant: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Unpublish:
+class Unpublish(Message, frozen=True, kw_only=True):
     """A published prompt is nobody's any more: delete what was kept for it alone."""
 
     publication: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Configure:
+class Configure(Message, frozen=True, kw_only=True):
     """All models that may be served, with their settings. Replaces what was configured before.
 
     `memory_limits`: bytes by engine name; an engine without one keeps the limit it started with.
     """
 
     models: tuple[ModelSpec, ...]
-    memory_limits: dict[str, int] = dataclasses.field(default_factory=dict)
+    memory_limits: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 Command = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
+from engine.wire.message import Message
 from engine.wire.parts import (
     Channel,
     Code,
@@ -16,8 +17,7 @@ from engine.wire.parts import (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Message, frozen=True, kw_only=True):
     """`param` names the field at fault; `numbers` what was asked and what is allowed.
 
     `retry_seconds` among them: when there may be room again.
@@ -26,48 +26,41 @@ class Refused:
     code: Code
     detail: str
     param: str | None = None
-    numbers: dict[str, float] = dataclasses.field(default_factory=dict)
+    numbers: dict[str, int | float] = msgspec.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
+class Counted(Message, frozen=True, kw_only=True):
     """The answer to CountTokens. Of a text far beyond the context it is the least it has."""
 
     prompt_tokens: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class Accepted(Message, frozen=True, kw_only=True):
     prompt_tokens: int
     max_tokens: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Queued:
+class Queued(Message, frozen=True, kw_only=True):
     """Place in the queue, 1 is next. `wait_seconds` is an estimate; None while nothing is known."""
 
     position: int
     wait_seconds: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Loading:
+class Loading(Message, frozen=True, kw_only=True):
     fraction: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
+class Started(Message, frozen=True, kw_only=True):
     cached_tokens: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Prefilled:
+class Prefilled(Message, frozen=True, kw_only=True):
     done_tokens: int
     total_tokens: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
+class Delta(Message, frozen=True, kw_only=True):
     """Tokens and the text they complete.
 
     Text may lag behind its tokens (half a character, a possible stop string) and then arrives with
@@ -81,13 +74,11 @@ class Delta:
     tool_call: ToolCallPart | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Paused:
+class Paused(Message, frozen=True, kw_only=True):
     """The row gave its memory to older ones. `Resumed` follows when there is enough again."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
+class Embedded(Message, frozen=True, kw_only=True):
     """The vector of the input at `place`: base64 of little-endian float32, of length 1.
 
     After a crash some come again; they are the same.
@@ -97,23 +88,20 @@ class Embedded:
     vector: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Scored:
+class Scored(Message, frozen=True, kw_only=True):
     """How well the document at `place` answers the query, 0 to 1."""
 
     place: int
     score: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Resumed:
+class Resumed(Message, frozen=True, kw_only=True):
     """It goes on after `at_tokens` delivered tokens: in another engine, or after a pause."""
 
     at_tokens: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(Message, frozen=True, kw_only=True):
     reason: FinishReason
     usage: Usage
     timings: Timings
@@ -121,8 +109,7 @@ class Finished:
     prefix: PrefixUse | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(Message, frozen=True, kw_only=True):
     code: Code
     detail: str
     usage: Usage | None = None

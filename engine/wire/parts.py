@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from enum import StrEnum
+
+from engine.wire.message import Part
 
 
 class Priority(StrEnum):
@@ -62,8 +63,7 @@ class CacheTier(StrEnum):
     DISK = "disk"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class Sampling(Part, frozen=True, kw_only=True):
     """How tokens are drawn. With the seed, always set, an answer repeats itself after a crash."""
 
     seed: int
@@ -87,8 +87,7 @@ class GrammarKind(StrEnum):
     CHOICE = "choice"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Grammar:
+class Grammar(Part, frozen=True, kw_only=True):
     """What the answer must look like. `source`: a schema or a list of choices as JSON, a regular
     expression, or a grammar; empty for any JSON object. `param`: the request's field it stood in.
     """
@@ -99,8 +98,7 @@ class Grammar:
     is_strict: bool = True  # False: what a schema says beyond what can be enforced is left out
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ToolChoice:
+class ToolChoice(Part, frozen=True, kw_only=True):
     """Whether tools must be called (`name`: this one), and whether several at once may be."""
 
     is_required: bool = False
@@ -108,8 +106,7 @@ class ToolChoice:
     is_parallel: bool = True
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSpec:
+class ModelSpec(Part, frozen=True, kw_only=True):
     """A registered model as the engine needs it. `path` is the registry's, never a request's."""
 
     name: str
@@ -147,23 +144,20 @@ def look_ahead(max_rows: int) -> int:
     return max_rows // 8
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class TokenLogprob:
+class TokenLogprob(Part, frozen=True, kw_only=True):
     token_id: int
     text: str
     logprob: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PositionLogprobs:
+class PositionLogprobs(Part, frozen=True, kw_only=True):
     """The drawn token of one position and the likeliest alternatives, best first."""
 
     token: TokenLogprob
     top: tuple[TokenLogprob, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallPart:
+class ToolCallPart(Part, frozen=True, kw_only=True):
     """Which tool call a fragment belongs to. `name` comes with a call's first fragment only."""
 
     index: int
@@ -171,16 +165,14 @@ class ToolCallPart:
     name: str | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Part, frozen=True, kw_only=True):
     prompt_tokens: int
     cached_tokens: int = 0
     completion_tokens: int = 0  # reasoning included
     reasoning_tokens: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixUse:
+class PrefixUse(Part, frozen=True, kw_only=True):
     """How a prompt fared in the prefix cache. For administrators only: it tells of others' prompts.
 
     `nearest_tokens`: where it left the nearest stored prefix, whoever computed that. `miss`: why
@@ -192,8 +184,7 @@ class PrefixUse:
     disk_tokens: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Timings:
+class Timings(Part, frozen=True, kw_only=True):
     """Seconds. `ttft`: from acceptance to the first token; `decode`: from there to the last."""
 
     queued_seconds: float = 0.0
@@ -203,8 +194,7 @@ class Timings:
     decode_seconds: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
+class Correction(Part, frozen=True, kw_only=True):
     """Factors on what engine/sizing says a model computes with: activations, attention scores, one
     layer's caches; of prompts' slices, and of steps that draw tokens."""
 
@@ -212,8 +202,7 @@ class Correction:
     steps: tuple[float, ...] = (1.0, 1.0, 1.0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RowNeeds:
+class RowNeeds(Part, frozen=True, kw_only=True):
     """Memory that one row of a model needs by its length, alone and in the smallest slices.
 
     `windows`: (tokens, bytes each) of layers that keep only so many tokens.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
+from engine.wire.message import Message, Part
 from engine.wire.parts import Correction, Level, PrefixUse, RowNeeds
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RowStatus:
+class RowStatus(Part, frozen=True, kw_only=True):
     """One live request. `state` is waiting | restoring | prefilling | decoding."""
 
     request_id: str
@@ -23,8 +23,7 @@ class RowStatus:
     prefix: PrefixUse | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ModelStatus:
+class ModelStatus(Part, frozen=True, kw_only=True):
     """`state` is loading | loaded | failed. Bytes are those of the weights, the fraction is of a
     load."""
 
@@ -37,8 +36,7 @@ class ModelStatus:
     loaded_fraction: float | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ModelCacheStatus:
+class ModelCacheStatus(Part, frozen=True, kw_only=True):
     """One model's prefixes. What lies in the tiers is as it is now, the rest counts from the
     engine's start. `hit_*_tokens` were really skipped; `misses`: reason -> lookups that ended so,
     `missed_tokens`: reason -> tokens that were computed because of it.
@@ -49,16 +47,15 @@ class ModelCacheStatus:
     looked_up_tokens: int = 0
     hit_memory_tokens: int = 0
     hit_disk_tokens: int = 0
-    misses: dict[str, int] = dataclasses.field(default_factory=dict)
-    missed_tokens: dict[str, int] = dataclasses.field(default_factory=dict)
+    misses: dict[str, int] = msgspec.field(default_factory=dict)
+    missed_tokens: dict[str, int] = msgspec.field(default_factory=dict)
     memory_bytes: int = 0
     memory_records: int = 0
     disk_bytes: int = 0
     disk_records: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryTierStatus:
+class MemoryTierStatus(Part, frozen=True, kw_only=True):
     """Prefixes in RAM. `pinned_bytes`: of live rows and published prompts; they stay."""
 
     budget_bytes: int
@@ -68,8 +65,7 @@ class MemoryTierStatus:
     num_evicted: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DiskTierStatus:
+class DiskTierStatus(Part, frozen=True, kw_only=True):
     """Prefixes on disk, counted from the engine's start unless named otherwise.
 
     `num_saved` were handed to the writer; each is persisted, dropped, or one of `num_queued`.
@@ -102,8 +98,7 @@ class DiskTierStatus:
     hindrance: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class CacheStatus:
+class CacheStatus(Part, frozen=True, kw_only=True):
     """The prefix cache. `disk` is None where that tier is off."""
 
     memory: MemoryTierStatus
@@ -111,8 +106,7 @@ class CacheStatus:
     models: tuple[ModelCacheStatus, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryMark:
+class MemoryMark(Part, frozen=True, kw_only=True):
     """Something that changed the memory. `kind`: load | unload | preempt | refusal | limit."""
 
     kind: str
@@ -121,8 +115,7 @@ class MemoryMark:
     num_bytes: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ModelMemory:
+class ModelMemory(Part, frozen=True, kw_only=True):
     """What a registered model needs, loaded or not, and what its rows may have at most.
 
     `room_bytes`: the limit less its weights and those of other pinned models; what the row of a
@@ -142,8 +135,7 @@ class ModelMemory:
     correction: Correction | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryStatus:
+class MemoryStatus(Part, frozen=True, kw_only=True):
     """The guard's readings. `used_bytes` = weights + rows + memory tier + pool, and the rest of
     what is computed with; what counts against `limit_bytes`.
 
@@ -175,8 +167,7 @@ class MemoryStatus:
     models: tuple[ModelMemory, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStatus:
+class EngineStatus(Message, frozen=True, kw_only=True):
     """An engine's heartbeat, once a second. Times are Unix times.
 
     `stalled_seconds`: how long it has had work without computing a token, 0 when idle or moving.

@@ -98,7 +98,7 @@ def _growth(status: wire.EngineStatus, totals: _Numbers, before: Reading | None)
 
 def _new_marks(status: wire.EngineStatus, *, since: float) -> list[dict[str, Any]]:
     marks = status.memory.marks if status.memory else ()
-    return [dataclasses.asdict(mark) for mark in marks if mark.at > since][-MAX_MARKS:]
+    return [wire.as_dict(mark) for mark in marks if mark.at > since][-MAX_MARKS:]
 
 
 def _gauges(status: wire.EngineStatus, num_queued: int) -> _Numbers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import Any
 
@@ -85,8 +84,8 @@ def _tiers(status: wire.CacheStatus | None) -> dict[str, Any]:
         return {"memory": None, "disk": None}
     disk = status.disk
     return {
-        "memory": dataclasses.asdict(status.memory),
-        "disk": None if disk is None else dataclasses.asdict(disk),
+        "memory": wire.as_dict(status.memory),
+        "disk": None if disk is None else wire.as_dict(disk),
     }
 
 

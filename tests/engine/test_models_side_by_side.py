@@ -71,7 +71,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 
 def test_a_model_that_cannot_be_batched_is_served_beside_one_that_can(engine: Engine) -> None:
     works = [
-        dataclasses.replace(work, model=model, request_id=f"{model} {work.request_id}")
+        wire.replace(work, model=model, request_id=f"{model} {work.request_id}")
         for model in (BATCHED, ONE_AT_A_TIME)
         for work in random_works(4, 6)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +54,14 @@ def test_an_old_beat_is_red() -> None:
 
 
 def test_work_without_progress_is_red_within_five_seconds() -> None:
-    stalled = dataclasses.replace(BEAT, stalled_seconds=MAX_STALL_SECONDS - 0.5)
+    stalled = wire.replace(BEAT, stalled_seconds=MAX_STALL_SECONDS - 0.5)
     assert engine_reasons([stalled], now=100.0) == []
     # The next beat may be a second away: what has passed since this one counts
     assert "computed nothing" in engine_reasons([stalled], now=101.0)[0]
 
 
 def test_one_good_engine_of_two_is_enough() -> None:
-    old = dataclasses.replace(BEAT, engine="engine-2", beat_at=0.0)
+    old = wire.replace(BEAT, engine="engine-2", beat_at=0.0)
     assert engine_reasons([old, BEAT], now=100.0) == []
 
 

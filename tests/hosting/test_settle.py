@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import uuid
 from collections.abc import Callable
@@ -84,7 +83,7 @@ def test_where_a_prompt_left_the_nearest_stored_prefix_is_kept_for_administrator
 ) -> None:
     generation = start()
     use = wire.PrefixUse(nearest_tokens=777, miss="not_owner")
-    run(rig, generation, delta("Hello"), dataclasses.replace(finished(), prefix=use))
+    run(rig, generation, delta("Hello"), wire.replace(finished(), prefix=use))
     assert settle_generation(str(generation.pk))
     generation.refresh_from_db()
     assert (generation.nearest_tokens, generation.prefix_miss) == (777, "not_owner")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -195,5 +194,5 @@ def test_every_event_can_be_sent() -> None:
 
 
 def test_how_a_prompt_fared_among_other_peoples_is_not_sent() -> None:
-    told = dataclasses.replace(finished(), prefix=wire.PrefixUse(nearest_tokens=900))
+    told = wire.replace(finished(), prefix=wire.PrefixUse(nearest_tokens=900))
     assert "prefix" not in sockets.event_message("g", 4, told)["event"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from engine import wire
@@ -106,7 +104,7 @@ def test_cached_tokens_cost_what_copying_them_does(rig: Rig) -> None:
         rig.admit_all(num_prompt_tokens=5000)
     pull_ids(engine, 2)
     usage = wire.Usage(prompt_tokens=5000, cached_tokens=4900, completion_tokens=1)
-    emit(engine, "user:again", make_delta(1), dataclasses.replace(make_finished(), usage=usage))
+    emit(engine, "user:again", make_delta(1), wire.replace(make_finished(), usage=usage))
     emit(engine, "user:a new one", make_delta(1), make_finished(prompt_tokens=5000))
 
     assert service_of(rig, "user:again") == pytest.approx(100 + 0.02 * 4900 + 1)
@@ -257,7 +255,7 @@ def test_a_request_forgotten_while_intake_has_its_entry_may_be_submitted_again(r
 
 def test_the_numbers_of_a_tenant_do_not_leak_into_another_with_a_like_name(rig: Rig) -> None:
     odd = make_generate("odd", model="a:b", tenant="c")
-    even = dataclasses.replace(odd, request_id="even", model="a", tenant="b:c")
+    even = wire.replace(odd, request_id="even", model="a", tenant="b:c")
     for generate in (odd, even):
         rig.client.submit(generate)
     rig.admit_all()
