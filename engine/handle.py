@@ -309,8 +309,9 @@ class ModelHandle:
     def _update(self, outcome: Outcome) -> Events:
         self.last_used_at = self._clock()
         events = self._prefilled(outcome.step)
+        now = self._wall_clock()
         for sequence, drawn in self.scheduler.update(outcome):
-            events += self._add_token(sequence, drawn)
+            events += self._add_token(sequence, drawn, now=now)
         self._vitals.note_progress(
             decoded_tokens=len(outcome.drawn),
             prefilled_tokens=sum(one.num_tokens for one in outcome.step.slices),
@@ -326,14 +327,14 @@ class ModelHandle:
                     events.append((live.request_id, live.prefilled(done)))
         return events
 
-    def _add_token(self, sequence: Sequence, drawn: Drawn) -> Events:
+    def _add_token(self, sequence: Sequence, drawn: Drawn, *, now: float) -> Events:
         live = self._live[sequence.request_id]
         if drawn.is_undefined:
             return self._fail(live, UndefinedNumbers())
         if drawn.fault is not None:
             return self._reject(live, drawn.fault)
         try:
-            added = live.add(drawn, now=self._wall_clock())
+            added = live.add(drawn, now=now)
         # Text that cannot be made of a token ends its own request.
         except Exception as error:
             return self._fail(live, error)

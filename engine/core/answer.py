@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine import wire
 from engine.core.stopping import StopMatcher
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(NamedTuple):
     """Text of one channel; in a tool call, a fragment of its arguments."""
 
     channel: wire.Channel
@@ -123,7 +122,7 @@ class Answer:
                     shown.append(Piece(channel=wire.Channel.CONTENT, text=held))
                 text = piece.text
             if text or piece.tool_call is not None:
-                shown.append(dataclasses.replace(piece, text=text))
+                shown.append(piece._replace(text=text))
         return shown
 
 

@@ -31,6 +31,8 @@ class Bisection:
 
     def clear(self, request_id: str) -> None:
         """This row has drawn a token, or is gone."""
+        if not self._groups:
+            return
         for group in self._groups:
             group.discard(request_id)
         self._groups = [group for group in self._groups if group]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from engine import wire
 from engine.core.constraint import PendingGrammar
@@ -81,8 +81,7 @@ class Step:
         return (*self.decodes, *(row_id for one in self.slices for row_id in one.row_ids))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class Drawn(NamedTuple):
     """One row's new token; `logprobs` only where asked for. `fault`: its grammar has failed, the
     token counts for nothing, nor where it `is_undefined`: the logits were no numbers.
     """
