@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator
 
+from engine.core.grouping import MAX_GROUPS
 from engine.core.limits import Limits
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
@@ -126,10 +127,13 @@ def step_bytes(
 
 def ways_to_hold(estimate: Estimate, lengths: list[int], slicing_bytes: int) -> Iterator[int]:
     """What rows of these lengths and computing take: in one batch, or, where the padding of that
-    is too much, in one of short and one of long rows. The runner parts them when it must."""
+    is too much, in one of short and one of long rows, or in as many as there may be. The runner
+    parts them when it must."""
     ordered = sorted(lengths)
-    for at in range(len(ordered)):
-        parts = [part for part in (ordered[:at], ordered[at:]) if part]
+    gaps = sorted(range(1, len(ordered)), key=lambda at: ordered[at - 1] - ordered[at])
+    for cuts in (*([at] for at in range(len(ordered))), sorted(gaps[: MAX_GROUPS - 1])):
+        ends = zip([0, *cuts], [*cuts, len(ordered)], strict=True)
+        parts = [ordered[start:stop] for start, stop in ends if start < stop]
         computing = estimate.grouped_step_bytes((len(part), part[-1]) for part in parts)
         yield sum(map(estimate.batch_bytes, parts)) + max(slicing_bytes, computing)
 

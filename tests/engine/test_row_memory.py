@@ -139,3 +139,11 @@ def test_groups_copy_their_layers_one_after_the_other() -> None:
     assert together < ESTIMATE.step_bytes(2, 4000) + ESTIMATE.step_bytes(2, 300)
     assert together > ESTIMATE.step_bytes(2, 4000)
     assert ESTIMATE.grouped_step_bytes([(4, 900)]) == ESTIMATE.step_bytes(4, 900)
+
+
+def test_rows_of_many_lengths_are_admitted_as_they_can_be_parted() -> None:
+    lengths = [200, 6_000, 12_000, 20_000]
+    needed = sum(ESTIMATE.row_bytes(length + 100) for length in lengths) + GIB
+    parted = (map(ESTIMATE.batch_bytes, (lengths[:at], lengths[at:])) for at in range(4))
+    assert min(map(sum, parted)) > needed
+    assert num_admitted(Limits(free_bytes=needed), lengths) == 4
