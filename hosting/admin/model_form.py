@@ -3,6 +3,8 @@ against the memory that there is."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from django import forms
@@ -37,6 +39,9 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
         help_text="Requests that do not fit beside others wait their turn.",
     )
 
+    # Which settings the page showed: a page that was opened earlier undoes nobody's change
+    seen = forms.CharField(required=False, widget=forms.HiddenInput)
+
     class Meta:
         model = HostedModel
         fields = "__all__"
@@ -51,6 +56,8 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
         self.plan: MemoryPlan | None = None
         self.trouble: Trouble | None = None
         self.config_error = ""
+        if "seen" in self.fields:
+            self.fields["seen"].initial = self._standing
         if "kv_bits" in self.fields:  # not where it can only be read
             self.fields["kv_bits"].choices = [("", "as computed"), *HostedModel.KvBits.choices]
         for name in self.fields.keys() & COUNTS_AT_LOAD:
@@ -64,9 +71,23 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
+        if cleaned.get("seen", "") not in ("", self._standing):
+            self.add_error(
+                None,
+                "These settings have changed since this page was opened. "
+                "Open it again, and make your change there.",
+            )
         if cleaned.get("is_pinned") and cleaned.get("idle_unload_seconds") is not None:
             self.add_error("idle_unload_seconds", "A pinned model is never unloaded.")
         return cleaned
+
+    @property
+    def _standing(self) -> str:
+        """The settings as they are stored now, in short."""
+        stored = {name: self.initial.get(name) for name in self.fields if name != "seen"}
+        groups = sorted(map(str, stored.pop("allowed_groups", None) or ()))
+        text = json.dumps([stored, groups], default=str, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _post_clean(self) -> None:
         """Only now the instance has the new values."""

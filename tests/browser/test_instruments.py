@@ -54,6 +54,14 @@ def test_without_a_websocket_the_page_is_polled(open_page: OpenPage) -> None:
     expect(page.locator("#live-tiles")).to_contain_text("Running")
 
 
+def test_a_socket_that_leads_nowhere_is_not_waited_for(open_page: OpenPage) -> None:
+    page = open_page("/admin/")
+    page.route_web_socket("**/ws/admin", lambda socket: None)
+    page.goto("/admin/live/")
+    expect(page.locator("#feed-state")).to_have_text("Every 2 seconds", timeout=RECORDED_MS)
+    expect(page.locator("#live-tiles")).to_contain_text("Running")
+
+
 def test_clearing_a_tier_asks_first(open_page: OpenPage, chat: Any) -> None:
     chat.ask("Introduce yourself at length, and say what a hearth is.")
     page = open_page("/admin/cache/")

@@ -235,6 +235,20 @@ def test_what_counts_at_the_next_load_asks_for_a_reload(
     assert "Reload these models?" in admin_page.get(f"{MODELS}{small.pk}/reload/").content.decode()
 
 
+def test_a_page_that_was_opened_earlier_undoes_nobodys_change(
+    admin_page: Client, small: HostedModel
+) -> None:
+    url = f"{MODELS}{small.pk}/change/"
+    early, late = (admin_page.get(url).context["adminform"].form["seen"].initial for _ in "ab")
+    assert errors_of(save(admin_page, small, seen=late, max_queue=7)) == {}
+    errors = errors_of(save(admin_page, small, seen=early, max_rows=2))
+    assert "changed since this page was opened" in errors["__all__"]
+    small.refresh_from_db()
+    assert (small.max_rows, small.max_queue) == (4, 7)
+    fresh = admin_page.get(url).context["adminform"].form["seen"].initial
+    assert errors_of(save(admin_page, small, seen=fresh, max_queue=7, max_rows=2)) == {}
+
+
 def test_a_change_is_recorded_with_before_and_after(admin_page: Client, small: HostedModel) -> None:
     save(admin_page, small, template_options='{"a": 1}', max_rows=3)
     record = AuditRecord.objects.get()
