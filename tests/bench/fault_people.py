@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.error
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
@@ -66,7 +67,7 @@ class Turnstile:
     """Counts the answered requests of all. May be used from any thread."""
 
     def __init__(self, num_requests: int) -> None:
-        self.num_answered = self.num_refused = self.num_cut = 0
+        self.num_answered = self.num_refused = self.num_unserved = self.num_cut = 0
         self.errors: Counter[str] = Counter()  # by what was said of them
         self._num_requests = num_requests
         self._changed = threading.Condition()
@@ -75,10 +76,11 @@ class Turnstile:
     def is_open(self) -> bool:
         return self.num_answered < self._num_requests
 
-    def note(self, *, answered: int = 0, refused: int = 0, cut: int = 0) -> None:
+    def note(self, *, answered: int = 0, refused: int = 0, unserved: int = 0, cut: int = 0) -> None:
         with self._changed:
             self.num_answered += answered
             self.num_refused += refused
+            self.num_unserved += unserved
             self.num_cut += cut
             self._changed.notify_all()
 
@@ -159,15 +161,15 @@ class Asker:
 
     def _refused(self, answer: http.client.HTTPResponse) -> None:
         told = json.loads(answer.read())["error"]["code"]
-        if answer.status == 429:
-            self._turnstile.note(refused=1)
+        if answer.status in (429, 503):
+            self._turnstile.note(refused=answer.status == 429, unserved=answer.status == 503)
         else:
             self._turnstile.note_error(f"{answer.status} {told}")
         time.sleep(_PAUSE_SECONDS)
 
     def _read_stream(self, answer: http.client.HTTPResponse, leave_after: int | None) -> None:
         generation, tokens = "", None
-        for place, line in enumerate(filter(_HAS_DATA, answer)):
+        for place, line in enumerate(filter(_HAS_DATA, _lines(answer))):
             if line.startswith(b"data: [DONE]"):
                 break
             chunk = json.loads(line.removeprefix(b"data: "))
@@ -221,3 +223,11 @@ class ChatAsker:
             assert seqs == list(range(len(seqs)))
             self.seen.append(Seen(generation=generation.replace("-", ""), tokens=None))
             self._turnstile.note(answered=1)
+
+
+def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Raises IncompleteRead where the connection was cut: there, http.client's own just end."""
+    rest = b""
+    while part := answer.read1():
+        *whole, rest = (rest + part).split(b"\n")
+        yield from whole

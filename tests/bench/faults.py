@@ -91,6 +91,7 @@ def _report(stack: Stack, turnstile: Turnstile, kills: dict[str, int], seconds: 
     counts = {
         "requests answered": turnstile.num_answered,
         "requests refused by limits": turnstile.num_refused,
+        "requests told that nothing serves": turnstile.num_unserved,
         "connections cut": turnstile.num_cut,
         **{f"{name} killed": number for name, number in kills.items()},
     }
@@ -107,6 +108,7 @@ def _report(stack: Stack, turnstile: Turnstile, kills: dict[str, int], seconds: 
             value=turnstile.errors.total(),
             unit="",
             better="lower",
+            bar=0,
         )
     )
     for name in ("lines that differ from tokens delivered", "reservations held", "limits passed"):

@@ -38,6 +38,7 @@ class ChatPage:
         self._socket: ClientConnection | None = None
         self._sockets = contextlib.ExitStack()
         self._events: dict[str, list[tuple[int, dict[str, Any]]]] = {}
+        self._conversations: dict[str, str] = {}  # by generation
         self._sign_in()
 
     def __enter__(self) -> ChatPage:
@@ -55,7 +56,10 @@ class ChatPage:
         """Ask in a new conversation; the id of the answer's generation."""
         options = {"temperature": 0.8, "seed": seed, "max_tokens": MAX_TOKENS}
         body = {"content": content, "model": model, "options": options}
-        return str(self.post("/chat/messages", body)["answer"]["generation"]["id"])
+        told = self.post("/chat/messages", body)
+        generation = str(told["answer"]["generation"]["id"])
+        self._conversations[generation] = told["conversation"]["id"]
+        return generation
 
     def answer_of(self, generation: str) -> str:
         """The whole text, once the terminal event is there."""
@@ -149,6 +153,18 @@ class ChatPage:
     def _cookie(self, kind: str) -> str:
         return next(cookie.value or "" for cookie in self._cookies if kind in cookie.name)
 
+    def _look_again(self, generation: str) -> None:
+        """What has ended is read from its conversation, what has not is followed anew."""
+        time.sleep(LOST_SECONDS)
+        told = json.loads(self.read(f"/chat/conversations/{self._conversations[generation]}"))
+        (answer,) = (one for one in told["messages"] if one["role"] == "assistant")
+        self._events[generation].clear()
+        if answer["generation"]["usage"] is None:
+            return self.follow(generation)
+        end = "Failed" if answer["generation"]["error"] else "Finished"
+        events = ({"type": "Delta", "text": answer["content"]}, {"type": end})
+        self._events[generation] += enumerate(events)
+
     def _has_text(self, generation: str) -> bool:
         return any(event["type"] == "Delta" for _, event in self._events[generation])
 
@@ -178,9 +194,7 @@ class ChatPage:
                 if seq % 64 == 63:
                     self._tell({"type": "ack", "generation": generation, "seq": seq})
             case {"type": "lost", "generation": str(generation)} if not self._has_text(generation):
-                time.sleep(LOST_SECONDS)
-                self._events[generation].clear()
-                self.follow(generation)
+                self._look_again(generation)
             case {"type": "hint"}:
                 pass
             case _:
