@@ -16,6 +16,6 @@ def refresh_statistics() -> None:
         cursor.execute(f"PRAGMA analysis_limit = {_ROWS_LOOKED_AT}")
         for table in connection.introspection.django_table_names(only_existing=True):
             name = connection.ops.quote_name(table)
-            cursor.execute(f"SELECT max(rowid) FROM {name}")
-            if (cursor.fetchone()[0] or 0) >= _LONG:
+            cursor.execute(f"SELECT 1 FROM {name} LIMIT 1 OFFSET {_LONG - 1}")
+            if cursor.fetchone():
                 cursor.execute(f"ANALYZE {name}")
