@@ -111,7 +111,7 @@ class DeviceShelf:
     def give_memory_back(self) -> None:
         """After a handle was dropped: its weights are freed now, not some time."""
         gc.collect()
-        self._memory.clear_pool()
+        self._memory.give_back()
 
     def _handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> Handle:
         if spec.kind is not wire.ModelKind.GENERATE:

@@ -35,6 +35,10 @@ class Machine(Protocol):
         """What everybody else has in use."""
         ...
 
+    def give_back(self) -> None:
+        """What was freed and is kept by the C library goes to the system."""
+        ...
+
 
 class LinuxMachine:
     """`root`: where /proc and /sys are."""
@@ -50,6 +54,11 @@ class LinuxMachine:
     def others_bytes(self) -> int:
         memory = self._meminfo()
         return max(0, memory["MemTotal"] - memory["MemAvailable"] - self.process_bytes())
+
+    def give_back(self) -> None:
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
+        if trim is not None:
+            trim(0)
 
     def _meminfo(self) -> dict[str, int]:
         return parse_meminfo((self._root / "proc/meminfo").read_text())
@@ -72,6 +81,9 @@ class MacMachine:
     def others_bytes(self) -> int:
         memory = self._read_ram()
         return max(0, int(memory.total - memory.available) - self.process_bytes())
+
+    def give_back(self) -> None:
+        """macOS takes it when it needs it."""
 
 
 def this_machine() -> Machine:

@@ -135,6 +135,11 @@ class DeviceMemory:
         mx.synchronize()
         mx.clear_cache()
 
+    def give_back(self) -> None:
+        """The same, and what the process itself keeps: it costs some time, for after an unload."""
+        self.clear_pool()
+        self._machine.give_back()
+
 
 def device_kind() -> DeviceKind:
     if mx.default_device() == mx.Device(mx.cpu):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import os
 import struct
@@ -157,3 +158,17 @@ def test_others_on_a_gpu_are_told_and_do_not_lower_the_ceiling() -> None:
     assert others_on_device(nvidia, own_bytes=50 * GIB) == 10 * GIB
     assert others_on_device(nvidia, own_bytes=70 * GIB) == 0
     assert device_bytes(nvidia) == 80 * GIB
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library has nothing to give back"
+)
+def test_what_was_freed_below_something_kept_goes_to_the_system_when_asked() -> None:
+    machine = this_machine()
+    blocks = [bytes([1]) * 60_000 for _ in range(1000)]
+    kept = blocks.pop()
+    blocks.clear()
+    before_bytes = machine.process_bytes()
+    machine.give_back()
+    assert before_bytes - machine.process_bytes() > 40_000_000
+    assert kept
