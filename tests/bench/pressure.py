@@ -4,6 +4,10 @@ The engine's loop in process on a tiny model, with intake's check of memory: eve
 More is asked for at any time than the limit has room for. What is in use is what MLX says: its
 peak in every turn, or its active and its unused buffers after it, whichever is more. After the
 limit has gone down the old one counts for a few turns, as rows must leave first.
+
+Three figures say how full it is. `used_mean` is over all turns. What the next slice computes with
+must be free while rows only decode, so `used_round_mean` is of the most in each round from one
+slice to the next. `held_mean` leaves out unused buffers and what a step computes with.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ MOVES = (0.9, 1.0, 1.1)
 OPEN_REQUESTS = 40
 PROMPTS = (20, 60, 150, 300, 600, 900, 1500)
 LARGE_PROMPT, LARGE_EVERY = 5_000, 50
-ANSWERS = (1, 8, 30, 80)
+ANSWERS = (1, 8, 30, 80, 300, 600)  # without the long ones rows never hold what there is room for
 ABOVE, TURNS_TO_SETTLE = 1.02, 8
 FALSE_BAR, USED_BAR, PASSES_BAR = 0.01, 0.85, 8
 GIVE_UP_SECONDS = 3600.0
@@ -71,6 +75,7 @@ class PressedEngine:
         self.ends: dict[str, wire.Event] = {}
         self.started: list[str] = []
         self.num_paused = 0
+        self.has_sliced = False
         self.set_limit(limit_bytes)
         self.transport.inbox.append(wire.LoadModel(name=NAME))
 
@@ -89,11 +94,12 @@ class PressedEngine:
             return
         self.transport.inbox.append(Delivery(work=work, fence=1, attempt=1, next_seq=1))
 
-    def turn(self) -> int:
-        """What was in use at most."""
+    def turn(self) -> tuple[int, int]:
+        """What was in use at most, and what is held after it."""
         self.memory.peaks.forget()
         self.worker.turn()
         published, self.transport.published = self.transport.published, []
+        self.has_sliced = any(isinstance(event, wire.Prefilled) for _, event in published)
         for request_id, event in published:
             if isinstance(event, wire.Started):
                 self.started.append(request_id)
@@ -101,16 +107,26 @@ class PressedEngine:
             if isinstance(event, wire.TERMINAL_EVENTS):
                 self.ends[request_id] = event
         readings = self.memory.read()
-        return max(readings.peak_bytes, readings.active_bytes + readings.pool_bytes)
+        most_bytes = max(readings.peak_bytes, readings.active_bytes + readings.pool_bytes)
+        return most_bytes, readings.active_bytes
 
 
 @dataclasses.dataclass(slots=True)
 class Seen:
-    """Shares of the limit, turn by turn; `used` where requests waited."""
+    """Shares of the limit, turn by turn; `used`, `held` and `rounds` where requests waited."""
 
     peaks: list[float] = dataclasses.field(default_factory=list)
     used: list[float] = dataclasses.field(default_factory=list)
+    held: list[float] = dataclasses.field(default_factory=list)
+    rounds: list[float] = dataclasses.field(default_factory=list)
     num_moves: int = 0
+
+    def note(self, used: float, held: float, *, has_sliced: bool) -> None:
+        self.used.append(used)
+        self.held.append(held)
+        if has_sliced or not self.rounds:
+            self.rounds.append(used)
+        self.rounds[-1] = max(self.rounds[-1], used)
 
 
 def run(options: Options) -> Report:
@@ -154,11 +170,12 @@ def press(engine: PressedEngine, num_requests: int) -> Seen:
         if chooser.random() < 0.005:
             engine.set_limit(int(usual * chooser.choice(MOVES)))
             seen.num_moves += 1
-        used = engine.turn() / max(*limits, engine.limit_bytes)
+        most = max(*limits, engine.limit_bytes)
+        used, held = (num_bytes / most for num_bytes in engine.turn())
         limits.append(engine.limit_bytes)
         seen.peaks.append(used)
         if num_asked < num_requests:
-            seen.used.append(used)
+            seen.note(used, held, has_sliced=engine.has_sliced)
     return seen
 
 
@@ -184,7 +201,7 @@ def results(engine: PressedEngine, seen: Seen, asked: list[str]) -> list[Result]
     refused = [one for one in engine.ends.values() if not isinstance(one, wire.Finished)]
     without = set(asked) - engine.ends.keys()
     above = [one for one in seen.peaks if one > ABOVE]
-    used = seen.used or [0.0]
+    used, held, rounds = seen.used or [0.0], seen.held or [0.0], seen.rounds or [0.0]
     return [
         _figure("requests", len(asked), "requests"),
         _figure("limit_moves", seen.num_moves, "moves"),
@@ -195,6 +212,8 @@ def results(engine: PressedEngine, seen: Seen, asked: list[str]) -> list[Result]
         _figure("false_refusals", len(refused) / len(asked), "share", bar=FALSE_BAR),
         _figure("used_mean", sum(used) / len(used), "limit", "higher", bar=USED_BAR),
         _figure("used_p10", percentile(used, 0.1), "limit", "higher"),
+        _figure("used_round_mean", sum(rounds) / len(rounds), "limit", "higher"),
+        _figure("held_mean", sum(held) / len(held), "limit", "higher"),
         _figure("paused", engine.num_paused, "times"),
         _figure("large_passed_most", passes_of_large(engine, asked), "requests", bar=16),
     ]
