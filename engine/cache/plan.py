@@ -22,7 +22,7 @@ from engine.core.blocks import Chain, Span, common_tokens
 MAX_CHILDREN_COMPARED = 64
 MAX_STRANGERS_COMPARED = 4  # behind the end: a few microseconds that no first token tells of
 LEAST_TOKENS = 32  # fewer are computed as quickly as they are copied
-_SLICE, _BOUNDARY = Kind  # looking a member up costs more than anything else on a long way
+_SLICE, _BOUNDARY = Kind  # Python is slow to look members up, and long ways ask often
 
 
 class Miss(StrEnum):
@@ -78,10 +78,6 @@ class _Way:
     known: int = 0
     usable: int = 0
 
-    @property
-    def reached(self) -> int:
-        return self.steps[-1].stop if self.steps else 0
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RestorePlan:
@@ -119,7 +115,7 @@ def plan_restore(
     def has(node: Node, kind: Kind) -> bool:
         return kind in node.in_memory or (kind in node.on_disk and not memory_only)
 
-    usable = _complete(way.steps, query.needs, nodes, has=has, may_use=may_use)
+    usable = _complete([*way.steps], query.needs, nodes, has=has, may_use=may_use)
     if usable and usable[-1].stop < LEAST_TOKENS:
         usable = []
     num_tokens = usable[-1].stop if usable else 0
@@ -235,6 +231,6 @@ def _from_disk(way: list[Step], needs: Needs) -> tuple[RecordKey, ...]:
 def _miss(query: Query, num_tokens: int, way: _Way) -> Miss:
     if num_tokens >= query.num_tokens - 1:
         return Miss.NONE
-    if num_tokens < max(way.reached, way.usable):
+    if num_tokens < way.usable:
         return Miss.WALKED_BACK
     return Miss.NOT_OWNER if way.known > way.usable else Miss.UNKNOWN
