@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import NON_FIELD_ERRORS
+
 from hosting.admin.load_failures import explanation
 from hosting.admin.memory_words import parts_of, sentence_of
 from hosting.admin.model_form import COUNTS_AT_LOAD, SIZES, ModelSettingsForm
@@ -20,7 +22,8 @@ def memory_panel(form: ModelSettingsForm) -> dict[str, Any]:
         "has_limit": form.plan is not None and form.plan.ceiling_bytes is not None,
         "trouble": form.trouble,
         "is_quantised": bool(form.instance.kv_bits),
-        "num_errors": len(form.errors) if form.is_bound else 0,
+        "errors": list(form.non_field_errors()) if form.is_bound else [],
+        "num_errors": len(form.errors.keys() - {NON_FIELD_ERRORS}) if form.is_bound else 0,
         "at_load": [_label(form, name) for name in sorted(changed & COUNTS_AT_LOAD)],
     }
 

@@ -31,6 +31,7 @@ def test_the_estimate_follows_what_is_typed_and_a_fault_stands_at_its_field(
     page = open_form()
     sentence = page.locator(".memory-panel-sentence")
     expect(sentence).to_contain_text("16 rows of")
+    expect(page.get_by_text("Seen", exact=True)).to_be_hidden()
     page.locator("[name=max_rows]").fill("3")
     expect(sentence).to_contain_text("3 rows of")
     expect(page.locator(".field-may_wait")).to_be_hidden()

@@ -241,6 +241,7 @@ def test_a_page_that_was_opened_earlier_undoes_nobodys_change(
     url = f"{MODELS}{small.pk}/change/"
     early, late = (admin_page.get(url).context["adminform"].form["seen"].initial for _ in "ab")
     assert errors_of(save(admin_page, small, seen=late, max_queue=7)) == {}
+    assert "changed since this page was opened" in ask(admin_page, small, seen=early)["panel"]
     errors = errors_of(save(admin_page, small, seen=early, max_rows=2))
     assert "changed since this page was opened" in errors["__all__"]
     small.refresh_from_db()
