@@ -8,6 +8,7 @@ ridge regression with exponential forgetting: old machines' load fades, a prior 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 _FORGETTING = 0.97
@@ -17,24 +18,33 @@ _PRIOR = (0.005, 0.002, 0.0002)  # 500 tokens/s: cautious until measured
 # Of a coefficient's relative error, against 1e-3 for that of one slice's time: it decides only
 # what the slices so far do not tell, and there it is too cautious rather than too bold.
 _PRIOR_WEIGHT = 1e-6
-_FIRST_TOKENS = 64  # of a slice, before any was measured
+_FIRST_TOKENS = 64  # of a turn, before any was measured
 FIRST_USE_SECONDS = 2.0  # what the device may have to compile before the first steps of a model
-_GROWTH = 4  # and no slice is longer than so many times the longest measured
+_GROWTH = 4  # and no turn has more than so many times the most that was measured
+_SPREAD_MEMORY = 0.9
+_LARGEST_SPREAD = 0.25
 
 
 class CostModel:
     def __init__(self) -> None:
-        self._trusted_tokens = _FIRST_TOKENS
+        self.trusted_tokens = _FIRST_TOKENS
         self._coefficients = _PRIOR
         self._moments = [[0.0] * 3 for _ in range(3)]
         self._targets = [0.0] * 3
         self._num_learned = 0
+        self._variance = 0.0
         self._add_prior(_PRIOR_WEIGHT)
 
     def predict(self, tokens: int, context: float) -> float:
         """Seconds for a slice of `tokens` tokens after `context` others."""
         features = _features(tokens, context)
         return sum(k * x for k, x in zip(self._coefficients, features, strict=True))
+
+    @property
+    def spread(self) -> float:
+        """How far turns were from what was expected of them lately, as a part of it: one standard
+        deviation."""
+        return min(_LARGEST_SPREAD, math.sqrt(self._variance))
 
     def learn(self, *, tokens: int, context: float, seconds: float) -> None:
         self.learn_turn([(tokens, context)], seconds=seconds)
@@ -51,9 +61,12 @@ class CostModel:
         expected = sum(k * x for k, x in zip(self._coefficients, features, strict=True))
         if self._num_learned >= 4 and seconds > _OUTLIER_FACTOR * expected:
             seconds = 2 * expected
+        if self._num_learned >= 4:
+            error = min(1.0, seconds / expected - 1)
+            self._variance += (1 - _SPREAD_MEMORY) * (error**2 - self._variance)
+        known = self.trusted_tokens if self._num_learned else 0
+        self.trusted_tokens = max(known, _GROWTH * int(total))
         self._num_learned += 1
-        longest = max(tokens for tokens, _ in slices)
-        self._trusted_tokens = max(self._trusted_tokens, _GROWTH * longest)
         self._add(features, seconds)
         self._coefficients = _non_negative_solution(self._moments, self._targets)
 
@@ -68,7 +81,7 @@ class CostModel:
             tokens = ((per_token**2 + 4 * curve * budget) ** 0.5 - per_token) / (2 * curve)
         else:
             tokens = budget / max(per_token, 1e-9)
-        return int(min(at_most, max(at_least, min(tokens, self._trusted_tokens))))
+        return int(min(at_most, max(at_least, min(tokens, self.trusted_tokens))))
 
     def _add(self, features: tuple[float, float, float], seconds: float) -> None:
         # Relative error counts, not absolute: short slices matter as much as long ones.

@@ -30,8 +30,9 @@ class Invitation:
     lowest_class: wire.Priority
 
     def is_for(self, sequence: Sequence) -> bool:
-        is_high = _CLASSES.index(sequence.priority) <= _CLASSES.index(self.lowest_class)
-        return is_high and sequence.tenant not in self.without_tenants
+        if sequence.tenant in self.without_tenants:
+            return False
+        return _CLASSES.index(sequence.priority) <= _CLASSES.index(self.lowest_class)
 
 
 NO_INVITATIONS: Mapping[str, Invitation] = MappingProxyType({})  # by model

@@ -42,6 +42,12 @@ class Pace:
             most_slice_tokens=max(spec.most_slice_tokens, _LEAST_SLICE_TOKENS),
         )
 
+    def within(self, turn_tokens: int) -> Pace:
+        """The same with no more tokens in a turn."""
+        if self.most_turn_tokens is not None:
+            turn_tokens = min(turn_tokens, self.most_turn_tokens)
+        return dataclasses.replace(self, most_turn_tokens=turn_tokens)
+
     def share(self, *, num_decoding: int, num_short_prompts: int) -> float:
         """The running rows' part of the time. Prompts that one slice completes fill the batch:
         decoding before they are in it costs a pass over the weights for few rows.

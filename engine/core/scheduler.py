@@ -163,14 +163,19 @@ class Scheduler:
         One that `may_admit` refuses stands in nobody's way. The caller may fill a new row from a
         cache: then it sets `computed_tokens`.
         """
-        admitted = []
+        admitted: list[Sequence] = []
+        invitation = self.invitation
         for sequence in list(self._waiting):
-            if len(self._live) >= self.pace.max_rows and not self._is_guest(sequence):
-                continue
+            if len(self._live) >= self.pace.max_rows:
+                if invitation is None:
+                    break
+                if not invitation.is_for(sequence):
+                    continue
             if self._bisection.may_run(sequence.request_id) and may_admit(sequence):
                 self._waiting.remove(sequence)
                 self._give_row(sequence)
                 admitted.append(sequence)
+                invitation = self.invitation
         return admitted
 
     @property
@@ -180,10 +185,6 @@ class Scheduler:
         if not max_rows <= len(self._live) < max_rows + most_guests(max_rows):
             return None
         return self._holders.invitation
-
-    def _is_guest(self, sequence: Sequence) -> bool:
-        invitation = self.invitation
-        return invitation is not None and invitation.is_for(sequence)
 
     def _give_row(self, sequence: Sequence) -> None:
         sequence.status = Status.PREFILLING
@@ -235,13 +236,17 @@ class Scheduler:
     def _slice_step(self, prompts: list[Sequence], *, now: float, someone_decodes: bool) -> Step:
         if self._has_slice_in_flight:
             return Step(leaves=self._take_leaves())
-        seconds = self.pace.turn_seconds(someone_decodes=someone_decodes)
+        pace = self.pace
+        seconds = pace.turn_seconds(someone_decodes=someone_decodes)
         if self._others is not None:
             seconds = min(seconds, self._others.stall_seconds)
+        if someone_decodes:
+            seconds /= 1 + self.cost.spread
+            pace = pace.within(self.cost.trusted_tokens)
         if len(prompts) == 1 and not someone_decodes:
             efficient = self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens)
-            seconds = self.pace.lone_seconds(efficient_seconds=efficient)
-        slices = plan_slices(prompts, cost=self.cost, pace=self.pace, seconds=seconds, now=now)
+            seconds = pace.lone_seconds(efficient_seconds=efficient)
+        slices = plan_slices(prompts, cost=self.cost, pace=pace, seconds=seconds, now=now)
         return Step(leaves=self._take_leaves(), slices=slices)
 
     @property

@@ -95,7 +95,7 @@ def _rectangle(
 ) -> list[Sequence]:
     """The first row, and others that start level with it and are about as long."""
     first = pending[0]
-    most_rows = max(1, EFFICIENT_TOKENS // width)
+    most_rows = max(1, min(EFFICIENT_TOKENS, cost.trusted_tokens) // width)
     if width < first.slice_tokens_left or first.next_boundary is not None:
         return [first]
     rows = [first]

@@ -36,6 +36,15 @@ def test_the_largest_slice_fits_into_the_time_given() -> None:
     assert model.predict(tokens, 3000 + tokens / 2) == pytest.approx(0.25, rel=0.02)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.1, 0.2])
+def test_how_far_a_machine_strays_is_known(noise: float) -> None:
+    model, chooser = CostModel(), random.Random(2)
+    for _ in range(100):
+        seconds = (0.01 + 0.001 * 200) * chooser.choice([1 - noise, 1 + noise])
+        model.learn(tokens=200, context=100, seconds=seconds)
+    assert model.spread == pytest.approx(noise, rel=0.3, abs=0.02)
+
+
 def test_a_slice_keeps_its_limits() -> None:
     model = CostModel()
     teach(model, a=0.002, b=0.0001, c=2e-8)
