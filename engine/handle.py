@@ -210,7 +210,7 @@ class ModelHandle:
             self._reuse.keep_row(live)
             live.is_kept = False  # there will be another row to keep
         self.scheduler.preempt(live.sequence)
-        return [(live.request_id, live.pause())]
+        return [(live.request_id, live.pause())] if live.has_started else []
 
     def fail_for_memory(self, live: LiveRequest, detail: str) -> Events:
         self._forget(live.request_id)
@@ -259,11 +259,10 @@ class ModelHandle:
         self.scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)
 
     def _make_room(self, step: Step, limits: Limits) -> None:
-        if self._estimate is not None:
+        if (estimate := self._estimate) is not None:
             rows, runner = self.scheduler.rows, self._runner
-            needed = step_bytes(self._estimate, step, rows=rows, runner=runner, pace=self.pace)
-            kept = sum(map(self._estimate.row_bytes, self._lengths_to_keep(step)))
-            limits.make_room(needed, kept)
+            needed = step_bytes(estimate, step, rows=rows, runner=runner, pace=self.pace)
+            limits.make_room(needed, sum(map(estimate.row_bytes, self._lengths_to_keep(step))))
 
     def _lengths_to_keep(self, step: Step) -> list[int]:
         leaving = (self._departing.get(one) or self._find_live(one) for one in step.leaves)

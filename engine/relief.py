@@ -130,8 +130,11 @@ class Relief:
         if used_bytes <= self._guard.limit_bytes:
             return []
         self._guard.note("failure", model=handle.spec.name)
+        remedy = "A shorter prompt or answer would help."
+        if self._pool.weight_bytes >= self._guard.limit_bytes:
+            remedy = "The models' weights alone need more: unload one or raise the limit."
         detail = (
             f"The request needs {used_bytes / _GIB:.2f} GiB of memory with its model and the limit "
-            f"is {self._guard.limit_bytes / _GIB:.2f} GiB. A shorter prompt or answer would help."
+            f"is {self._guard.limit_bytes / _GIB:.2f} GiB. {remedy}"
         )
         return handle.fail_for_memory(live, detail)

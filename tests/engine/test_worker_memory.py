@@ -105,3 +105,35 @@ def test_an_idle_model_leaves_when_memory_gets_tight() -> None:
     engine.memory.active_bytes = 90 * GIB
     engine.turn(3)
     assert [one.name for one in engine.pool.statuses()] == ["fake"]
+
+
+def test_a_limit_below_the_weights_is_not_blamed_on_the_request() -> None:
+    engine = Engine(spec("fake", path=str(10 * GIB)))
+    engine.ask("a", max_tokens=60)
+    engine.turn(10)
+    engine.memory.active_bytes = 11 * GIB
+    engine.transport.send(
+        wire.Configure(models=(spec("fake", path=str(10 * GIB)),), memory_limits={"e": 9 * GIB})
+    )
+    engine.turn(5)
+    end = engine.transport.ends["a"]
+    assert isinstance(end, wire.Failed) and end.code is wire.Code.DOES_NOT_FIT
+    assert "raise the limit" in end.detail and "shorter" not in end.detail
+
+
+def test_a_row_that_nothing_was_computed_of_leaves_without_a_word() -> None:
+    """Its client waits as before: it has not heard that anything has started."""
+    engine = Engine()
+    for name in ("old", "new"):
+        engine.ask(name, prompt=range(20_000), max_tokens=5)
+        engine.clock.now += 1
+    engine.turn(6)
+    assert "Started" in engine.kinds("old") and "Started" not in engine.kinds("new")
+    assert engine.pool.handles[0].scheduler.find_request_id(1) == "new"
+    engine.memory.active_bytes = 96 * GIB
+    engine.turn()
+    engine.memory.active_bytes = 0
+    assert engine.pool.guard.counts["preempt"] == 1
+    engine.run("old", "new")
+    assert {"Paused", "Resumed"}.isdisjoint(engine.kinds("new"))
+    assert isinstance(engine.transport.ends["new"], wire.Finished)
