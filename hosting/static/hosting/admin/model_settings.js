@@ -57,3 +57,5 @@ function askSoon() {
 showMayWait(panel.dataset.mayWait === "yes");
 form.addEventListener("input", askSoon);
 form.addEventListener("change", askSoon);
+// What was typed before this script was there, or restored by the browser; the server's own errors stay
+if (!form.querySelector(".errorlist")) askSoon();
