@@ -241,7 +241,7 @@ class ModelHandle:
         return events + (self._update(outcome) if outcome is not None else [])
 
     def _admit(self, limits: Limits) -> None:
-        if not self.scheduler.has_waiting:
+        if not self.scheduler.may_admit:
             return
         admission = Admission(
             self._estimate, limits, rows=self.scheduler.rows, row_bytes=self.row_bytes

@@ -83,8 +83,10 @@ class Scheduler:
         return [*self._prefilling, *(one for one in self._batch if one.may_draw)]
 
     @property
-    def has_waiting(self) -> bool:
-        return bool(self._waiting)
+    def may_admit(self) -> bool:
+        """Somebody waits, and there is a row to give."""
+        has_row = len(self._live) < self.pace.max_rows or self.invitation is not None
+        return bool(self._waiting) and has_row
 
     @property
     def has_newcomers(self) -> bool:

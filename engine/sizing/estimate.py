@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from functools import cached_property
 
 from engine.sizing.layers import FullLayers, StateLayers, WindowLayers
 from engine.sizing.shape import Shape
@@ -59,13 +60,13 @@ class Estimate:
         may_fuse = numbers.may_fuse and numbers.kv_bits is None
         self._is_fused = may_fuse and shape.head_size in _FUSED_HEAD_SIZES
 
-    @property
+    @cached_property
     def token_bytes(self) -> float:
         """What every further token of a row adds to its caches."""
         full = (one for one in self.shape.layers if isinstance(one, FullLayers))
         return sum(one.count * one.token_elements for one in full) * self.numbers.kv_bytes
 
-    @property
+    @cached_property
     def state_bytes(self) -> int:
         states = (one for one in self.shape.layers if isinstance(one, StateLayers))
         return sum(one.count * one.row_elements for one in states) * self.numbers.compute_bytes
