@@ -169,13 +169,12 @@ def test_whatever_befalls_the_folder_under_eight_streams_they_say_the_same(
     prompts, undisturbed = sure_answers(client, endless, 8, max_tokens=MAX_TOKENS, words=WORDS)
     stack.wait_until(lambda: len(record_files(stack)) >= 16, "written to disk")
     restart_engine(stack)  # from here on it has them on disk only
-    faults = count_of(stack, "corrupt", "read_errors")
     files = record_files(stack)
     hurt(files[::2])
     streams = start_all(client, endless, prompts)
     hurt(files[1::2])
     assert [stream.text() for stream in streams] == undisturbed
-    stack.wait_until(lambda: count_of(stack, "corrupt", "read_errors") > faults, "noticed")
+    stack.wait_until(lambda: count_of(stack, "corrupt", "read_errors") > 0, "noticed")
     streams = start_all(client, endless, prompts)
     delete_folder(stack)
     assert [stream.text() for stream in streams] == undisturbed
