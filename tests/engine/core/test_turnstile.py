@@ -7,7 +7,7 @@ import random
 from engine.core.limits import Limits
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
-from engine.core.sequence import Sequence
+from engine.core.sequence import Sequence, Status
 from engine.core.turnstile import MOST_PASSES, Turnstile
 from engine.row_memory import Admission, ways_to_hold
 from engine.sizing.estimate import Estimate, Numbers
@@ -103,9 +103,11 @@ def test_one_that_is_cancelled_holds_nobody_up() -> None:
     for _ in range(60):
         engine.turn()
     large = engine.models[0].add("large 0", 30_000)
-    while engine.turnstile.is_open_to(engine.models[0].add("probe 0", 10)):
+    others = Model().add("others 0", 10)
+    is_open_to = engine.turnstile.is_open_to
+    while is_open_to(others) or not is_open_to(large) or engine.turn():
         engine.turn()
-    assert not engine.turn()
+    assert large.status is Status.WAITING
     engine.models[0].scheduler.finish(large)
     assert any(engine.turn() for _ in range(30))
 
