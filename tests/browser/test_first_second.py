@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import expect
 
 from tests.browser.chat import Chat
 from tests.browser.conftest import OpenChat
+from tests.browser.held import Held
 
 MODULES = "**/js/chat/main.js"
 MODELS = "**/chat/models"
-
-
-class Held:
-    """Requests that get no answer before they are let go."""
-
-    def __init__(self, page: Page, pattern: str) -> None:
-        self._routes: list[Route] = []
-        self._page, self._pattern = page, pattern
-        page.route(pattern, self._hold)
-
-    def _hold(self, route: Route) -> None:
-        self._routes.append(route)
-
-    def let_go(self) -> None:
-        for route in self._routes:
-            route.continue_()
-        self._page.unroute(self._pattern)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.chat import LONG_QUESTION, Chat
 from tests.browser.conftest import Hold, OpenChat
+from tests.browser.held import Held
 from tests.stack import Stack
 
 RESTART_MS = 60_000
@@ -58,6 +59,22 @@ def test_leaving_and_coming_back_finds_the_answer(chat: Chat) -> None:
     chat.page.reload()
     expect(chat.last_answer).to_have_attribute("aria-busy", "false")
     assert chat.last_prose.inner_text() == whole
+
+
+def test_a_conversation_that_loads_after_it_was_left_costs_no_word(chat: Chat) -> None:
+    chat.say(LONG_QUESTION)
+    chat.wait_for_words(40)
+    address = "**/chat/conversations/*"
+    loading = Held(chat.page, address)
+    with chat.page.expect_request(address):
+        chat.page.reload()
+    chat.page.get_by_role("link", name="New chat").first.click()
+    with chat.page.expect_response(address):
+        loading.let_go()
+    chat.page.go_back()
+    whole = chat.whole_answer()
+    chat.page.reload()
+    assert chat.whole_answer() == whole
 
 
 @pytest.mark.parametrize("victim", ["web", "engine", "redis"])

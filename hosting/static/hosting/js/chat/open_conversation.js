@@ -4,7 +4,8 @@
  *
  * Invariants:
  * - an answer that is being made is followed from its first event, whoever started it and wherever;
- * - what arrives from a refetch never replaces an answer that is followed.
+ * - what arrives from a refetch never replaces an answer that is followed;
+ * - one that was left follows nothing, whatever answers of the server still come: its events would be nobody's.
  */
 
 import { api } from "./api.js";
@@ -34,6 +35,7 @@ export class OpenConversation {
   #followed = new Map();
   #isSending = false;
   #isStopWanted = false;
+  #isLeft = false;
 
   /**
    * @param {string | null} id
@@ -82,8 +84,9 @@ export class OpenConversation {
     this.onChange();
   }
 
-  /** Stops following; the answers go on being made. */
+  /** Stops following, for good; the answers go on being made. */
   leave() {
+    this.#isLeft = true;
     for (const generation of this.#followed.keys()) this.socket.unfollow(generation);
     this.#followed.clear();
   }
@@ -224,7 +227,7 @@ export class OpenConversation {
   /** @param {Message} message @param {string} generation */
   #follow(message, generation) {
     const known = this.#answers.get(message.id);
-    if (this.#followed.has(generation) || known?.isEnded) return;
+    if (this.#isLeft || this.#followed.has(generation) || known?.isEnded) return;
     if (!known?.isWatchedFromStart) this.#answers.set(message.id, new LiveAnswer({ isWatchedFromStart: false }));
     this.#followed.set(generation, message.id);
     this.socket.follow(generation);

@@ -1,0 +1,22 @@
+"""A page's requests, held back for as long as a test likes."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, Route
+
+
+class Held:
+    """Requests that get no answer before they are let go."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._routes: list[Route] = []
+        self._page, self._pattern = page, pattern
+        page.route(pattern, self._hold)
+
+    def _hold(self, route: Route) -> None:
+        self._routes.append(route)
+
+    def let_go(self) -> None:
+        for route in self._routes:
+            route.continue_()
+        self._page.unroute(self._pattern)
