@@ -123,8 +123,8 @@ class MeasuredRunner:
         if step.joins:
             longest = max(self._joined.values()) + self._num_decodes
             return self._model.steps, self._estimate.step_parts(len(step.decodes), longest)
-        if len(step.slices) != 1:
-            return self._model.slices, None
+        if len(step.slices) != 1 or step.leaves:
+            return self._model.slices, None  # where rows leave, others are copied
         (one,) = step.slices
         width, num_rows = len(one.token_ids[0]), len(one.row_ids)
         parts = self._estimate.slice_parts(width, one.start_tokens, num_rows=num_rows)

@@ -1,0 +1,40 @@
+"""What steps teach of a model's memory, and which do not."""
+
+from __future__ import annotations
+
+from engine.core.step import Slice, Step
+from engine.peaks import MeasuredRunner, ModelPeaks
+from engine.sizing.estimate import Estimate, Numbers
+from engine.sizing.shape import shape_of
+from tests.engine.sizing.configs import QWEN3_8B
+from tests.fakes import FakeClock, FakeRunner
+
+
+class HighPeaks:
+    """Every step takes a hundred times what it should."""
+
+    def begin(self) -> int:
+        return 0
+
+    def highest_bytes(self) -> int:
+        return 100 * 1024**3
+
+
+def slice_of(row_id: int, start_tokens: int = 0) -> Slice:
+    tokens = tuple(range(start_tokens, start_tokens + 64))
+    return Slice(row_ids=(row_id,), start_tokens=start_tokens, token_ids=(tokens,))
+
+
+def test_a_slice_teaches_unless_rows_leave_in_its_step() -> None:
+    """The rows that stay are copied then, and that is not the slice's doing."""
+    estimate = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=False))
+    model = ModelPeaks(estimate, runs_ahead=False)
+    runner = MeasuredRunner(FakeRunner(FakeClock()), model, HighPeaks())
+    usual = estimate.correction.slices
+
+    runner.run(Step(slices=(slice_of(1), slice_of(2))))
+    runner.run(Step(leaves=(1,), slices=(slice_of(2, 64),)))
+    assert estimate.correction.slices == usual
+
+    runner.run(Step(slices=(slice_of(2, 128),)))
+    assert estimate.correction.slices > usual
