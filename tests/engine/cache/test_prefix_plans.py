@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -12,7 +11,7 @@ import pytest
 from engine.cache.captures import Captured, Payload
 from engine.cache.plan import Miss, Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
-from engine.core.blocks import BLOCK_TOKENS, TOKEN_BYTES, Chain, block_key, token_bytes
+from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
 
 from .toys import (
     ATTENTION,
@@ -27,6 +26,7 @@ from .toys import (
 )
 
 PROMPT = list(range(1, 1001))
+MOST_CALLS_A_BLOCK = 70  # of a known prompt it is 64
 
 
 @pytest.mark.parametrize("needs", [ATTENTION, HYBRID, RECURRENT])
@@ -153,19 +153,30 @@ def test_deleting_a_person_deletes_what_only_they_own() -> None:
     assert cache.plan(query(PROMPT, of="bob")).num_tokens == 512
 
 
-def test_a_prompt_of_32000_tokens_is_looked_up_and_kept_in_two_milliseconds() -> None:
-    """By thread CPU, the best of many, both of a new prompt and of one that is known. Where the
-    machine is slow or busy even hashing alone takes more than 0.3 ms, and the bar moves along."""
-    tokens = token_bytes(range(32_768))
-    hashing = fresh = known = math.inf
-    for _ in range(40):
-        cache = make_cache()
-        hashing = min(hashing, _cpu_seconds(lambda: _hash_blocks(tokens)))
-        fresh = min(fresh, _cpu_seconds(partial(_look_up_and_keep, cache, tokens)))
-        known = min(known, _cpu_seconds(partial(_look_up_and_keep, cache, tokens)))
-        if max(fresh, known) < max(2e-3, 6.5 * hashing):
-            return
-    raise AssertionError(f"{fresh * 1e3:.2f} ms new, {known * 1e3:.2f} ms known")
+def test_a_prompt_of_32000_tokens_costs_a_few_calls_a_block() -> None:
+    """Both a new prompt and one that is known. Counted, for times differ with the machine's load:
+    so many are 1.7 ms of a quiet one's, and the bar is 2 ms."""
+    cache, tokens = make_cache(), token_bytes(range(32_768))
+    num_blocks = 32_768 // BLOCK_TOKENS
+    for _ in range(2):
+        calls = _count_calls(partial(_look_up_and_keep, cache, tokens))
+        assert calls / num_blocks <= MOST_CALLS_A_BLOCK
+
+
+def _count_calls(work: Callable[[], None]) -> int:
+    """Of Python's functions and of C's."""
+    num_calls = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal num_calls
+        num_calls += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return num_calls
 
 
 def _look_up_and_keep(cache: PrefixCache, tokens: bytes) -> None:
@@ -184,15 +195,3 @@ def _look_up_and_keep(cache: PrefixCache, tokens: bytes) -> None:
         cache.store(asked, [Captured(one.span, Payload(b"", 1000), None)])
     cache.persist(asked)
     cache.release("r")
-
-
-def _hash_blocks(tokens: bytes) -> None:
-    key = ROOT
-    for start in range(0, len(tokens), BLOCK_TOKENS * TOKEN_BYTES):
-        key = block_key(key, tokens[start : start + BLOCK_TOKENS * TOKEN_BYTES])
-
-
-def _cpu_seconds(work: Callable[[], None]) -> float:
-    started = time.thread_time()
-    work()
-    return time.thread_time() - started
