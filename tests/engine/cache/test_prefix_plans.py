@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -154,13 +156,45 @@ def test_deleting_a_person_deletes_what_only_they_own() -> None:
 
 
 def test_a_prompt_of_32000_tokens_costs_a_few_calls_a_block() -> None:
-    """Both a new prompt and one that is known. Counted, for times differ with the machine's load:
-    so many are 1.7 ms of a quiet one's, and the bar is 2 ms."""
+    """Both a new prompt and one that is known."""
     cache, tokens = make_cache(), token_bytes(range(32_768))
     num_blocks = 32_768 // BLOCK_TOKENS
     for _ in range(2):
         calls = _count_calls(partial(_look_up_and_keep, cache, tokens))
         assert calls / num_blocks <= MOST_CALLS_A_BLOCK
+
+
+def test_a_prompt_of_32000_tokens_is_looked_up_and_kept_in_two_milliseconds() -> None:
+    """By thread CPU, the best of many, new and known. Where the machine is slow or busy, plain
+    Python takes more than its usual 2.7 ms as well, and the bar moves along."""
+    tokens = token_bytes(range(32_768))
+    plain = fresh = known = math.inf
+    for _ in range(80):
+        cache = make_cache()
+        plain = min(plain, _cpu_seconds(_make_plain_objects))
+        fresh = min(fresh, _cpu_seconds(partial(_look_up_and_keep, cache, tokens)))
+        known = min(known, _cpu_seconds(partial(_look_up_and_keep, cache, tokens)))
+        if max(fresh, known) < max(2e-3, 0.75 * plain):
+            return
+    raise AssertionError(f"{fresh * 1e3:.2f} ms new, {known * 1e3:.2f} ms known")
+
+
+def _make_plain_objects() -> None:
+    kept = {}
+    for number in range(8192):
+        one = _Plain(number)
+        kept[one.number] = one
+
+
+class _Plain:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _cpu_seconds(work: Callable[[], None]) -> float:
+    started = time.thread_time()
+    work()
+    return time.thread_time() - started
 
 
 def _count_calls(work: Callable[[], None]) -> int:
