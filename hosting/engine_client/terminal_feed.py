@@ -14,9 +14,10 @@ import redis
 from engine import wire
 from hosting.engine_client.connection import connect, speaking_to_redis
 
-RECLAIM_IDLE_MS = 30_000  # an id unacknowledged for so long belongs to a dead consumer
+RECLAIM_IDLE_MS = 30_000  # an id unacknowledged for so long belongs to a consumer that died
 RECLAIM_SECONDS = 10.0
 MAX_IDS = 64
+_FIRST = "0-0"
 
 
 class TerminalFeed:
@@ -25,6 +26,15 @@ class TerminalFeed:
     def __init__(self, redis_url: str | None = None) -> None:
         self._redis = connect(redis_url or _url_of_settings(), is_blocking=True)
         self._consumer = f"{socket.gethostname()}-{os.getpid()}"
+        self.begin()
+
+    def begin(self) -> None:
+        """Hand out first what this or another consumer left unacknowledged, however short ago.
+
+        Where the other is alive both deal with it, which whoever reads must bear.
+        """
+        self._reclaim_idle_ms = 0
+        self._reclaim_from = _FIRST
         self._next_reclaim = 0.0
 
     def read(self, block_ms: int) -> list[tuple[str, str]]:
@@ -66,14 +76,18 @@ class TerminalFeed:
     def _reclaim(self) -> list[tuple[str, str]]:
         if time.monotonic() < self._next_reclaim:
             return []
-        self._next_reclaim = time.monotonic() + RECLAIM_SECONDS
         answer = self._redis.xautoclaim(
             wire.Keys.TERMINAL,
             wire.Keys.TERMINAL_GROUP,
             self._consumer,
-            RECLAIM_IDLE_MS,
+            self._reclaim_idle_ms,
+            start_id=self._reclaim_from,
             count=MAX_IDS,
         )
+        self._reclaim_from = answer[0]
+        if self._reclaim_from == _FIRST:  # all were looked at
+            self._reclaim_idle_ms = RECLAIM_IDLE_MS
+            self._next_reclaim = time.monotonic() + RECLAIM_SECONDS
         # Redis 6.2 hands out pending entries that were trimmed away as nothing.
         return [_entry(one) for one in answer[1] if one[1]]
 

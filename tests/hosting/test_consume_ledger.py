@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from accounts.models import UsageRecord, User
 from engine import wire
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import Order, settle_generations, start_generation
 from hosting.engine_client import EngineUnavailable, TerminalFeed
 from hosting.management.commands import consume_ledger
 from hosting.models import Generation, HostedModel
@@ -74,12 +75,33 @@ class AwayOnce:
         self.consumer.stop()
         return []
 
+    def begin(self) -> None:
+        pass
+
 
 def test_it_outlives_redis(transactional_db: None) -> None:
     feed: Any = AwayOnce()
     feed.consumer = consume_ledger.LedgerConsumer(feed, pause_seconds=0.0)
     feed.consumer.run()
     assert feed.num_reads == 2
+
+
+def test_what_a_database_away_kept_open_is_settled_as_soon_as_it_is_back(
+    consumer: consume_ledger.LedgerConsumer, ended: Generation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_away = iter((True, False))
+
+    def settle(request_ids: list[str]) -> int:
+        if next(is_away):
+            raise OperationalError("the database is away")
+        consumer.stop()
+        return settle_generations(request_ids)
+
+    monkeypatch.setattr(consume_ledger, "settle_generations", settle)
+    monkeypatch.setattr(consumer, "_pause_seconds", 0.0)
+    consumer.run()
+    ended.refresh_from_db()
+    assert ended.state == "done"
 
 
 def test_it_publishes_the_models_from_its_first_turn_on(

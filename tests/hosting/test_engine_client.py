@@ -8,7 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from engine import wire
-from hosting.engine_client import EngineClient, EngineUnavailable, TerminalFeed, WaitingRequest
+from hosting.engine_client import (
+    EngineClient,
+    EngineUnavailable,
+    TerminalFeed,
+    WaitingRequest,
+    terminal_feed,
+)
+from hosting.engine_client.terminal_feed import MAX_IDS
 from tests.engine.transport.rig import Rig, emit, pull_ids
 from tests.makers import make_delta, make_finished, make_generate, make_status
 from tests.redis_process import RedisProcess
@@ -131,17 +138,45 @@ def test_what_ended_before_the_feed_began_is_not_missed(rig: Rig) -> None:
     assert [request_id for _, request_id in feed.read(1000)] == ["a"]
 
 
-def test_what_a_dead_consumer_held_is_handed_to_another(rig: Rig) -> None:
-    end(rig, "a")
+def test_a_new_feed_begins_with_what_others_left_and_hands_it_out_once(rig: Rig) -> None:
+    end(rig, *(f"request-{number}" for number in range(MAX_IDS + 6)))  # more than one claim
     dead = TerminalFeed(rig.url)
     dead.read(10)
+    left = dead.read(1000) + dead.read(1000)
+    assert len(left) == MAX_IDS + 6
+    feed = TerminalFeed(rig.url)
+
+    assert feed.read(10) + feed.read(10) == left
+    assert feed.read(10) == []
+
+
+def test_a_feed_that_begins_again_hands_out_what_was_not_acknowledged(rig: Rig) -> None:
+    feed = TerminalFeed(rig.url)
+    feed.read(10)
+    end(rig, "a")
+    entries = feed.read(1000)
+    assert feed.read(10) == []
+    feed.begin()
+
+    assert feed.read(10) == entries
+
+
+def test_what_a_consumer_holds_for_long_is_handed_to_another(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal_feed, "RECLAIM_SECONDS", 0.0)
+    dead, feed = TerminalFeed(rig.url), TerminalFeed(rig.url)
+    dead.read(10)
+    assert feed.read(10) == []
+    end(rig, "a")
     ((entry_id, _),) = dead.read(1000)
+    assert feed.read(10) == []
     # As if it had been idle for a minute
     rig.redis.xclaim(
         wire.Keys.TERMINAL, wire.Keys.TERMINAL_GROUP, "dead", 0, [entry_id], idle=60_000
     )
 
-    assert TerminalFeed(rig.url).read(10) == [(entry_id, "a")]
+    assert feed.read(10) == [(entry_id, "a")]
 
 
 def test_the_feed_goes_on_after_redis_lost_its_group(rig: Rig) -> None:

@@ -54,6 +54,7 @@ class LedgerConsumer:
             except (EngineUnavailable, DatabaseError) as error:
                 logger.warning("ledger waits: %s", error)
                 close_old_connections()
+                self._feed.begin()
                 self._is_stopped.wait(self._pause_seconds)
 
     def turn(self) -> None:
