@@ -48,7 +48,8 @@ def invite(
     by: User, *, role: str, group: Group | None = None, email: str = "", address: str = ""
 ) -> tuple[Invitation, str]:
     """The invitation and the path of its link, which cannot be shown again."""
-    _check_may_invite(by, role, group)
+    if not _may_send(by, role, group):
+        raise MayNotInvite
     token = secrets.token_urlsafe(32)
     with transaction.atomic():
         invitation = Invitation.objects.create(
@@ -65,15 +66,18 @@ def invite(
 
 
 def withdraw(invitation: Invitation, *, by: User, address: str = "") -> None:
+    """Raises InvitationRefused when it was used meanwhile. Withdrawing twice does it once."""
     with transaction.atomic():
         still_open = Invitation.objects.open(timezone.now()).filter(pk=invitation.pk)
         if still_open.update(withdrawn_at=timezone.now()):
             audit.record("invitation.withdraw", actor=by, address=address, target=invitation)
+        elif Invitation.objects.filter(pk=invitation.pk).exclude(used_at=None).exists():
+            raise InvitationRefused
 
 
 def check_invitation(token: str) -> Invitation:
     """Raises InvitationRefused. Who invited must still be able to."""
-    found = _valid().filter(token_hash=_hash(token)).first()
+    found = _valid(token_hash=_hash(token))
     if found is None:
         raise InvitationRefused
     return found
@@ -89,7 +93,7 @@ def accept(token: str, *, email: str, name: str, password: str, address: str = "
 def accept_by_email(email: str, *, name: str, address: str = "") -> User | None:
     """The same for somebody who has proved to own the e-mail that was invited, if one was."""
     with transaction.atomic():
-        found = _valid().filter(email=email.lower()).first()
+        found = _valid(email=email.lower())
         if found is None:
             return None
         return _spend(found, email=email, name=name, password=None, address=address)
@@ -98,8 +102,8 @@ def accept_by_email(email: str, *, name: str, address: str = "") -> User | None:
 def _spend(
     invitation: Invitation, *, email: str, name: str, password: str | None, address: str
 ) -> User:
-    unused = Invitation.objects.filter(pk=invitation.pk, used_at=None)
-    if not unused.update(used_at=timezone.now()):
+    still_open = Invitation.objects.open(timezone.now()).filter(pk=invitation.pk)
+    if not still_open.update(used_at=timezone.now()):
         raise InvitationRefused
     is_administrator = invitation.role == Invitation.Role.ADMINISTRATOR
     user = User.objects.create_user(
@@ -123,17 +127,18 @@ def create_service_account(name: str, *, by: User, address: str = "") -> User:
     return user
 
 
-def _valid() -> QuerySet[Invitation]:
-    valid = Invitation.objects.open(timezone.now()).filter(invited_by__is_active=True)
-    return valid.select_related("group", "invited_by")
+def _valid(**which: str) -> Invitation | None:
+    now = timezone.now()
+    found = Invitation.objects.open(now).filter(**which, invited_by__is_active=True)
+    found = found.select_related("group", "invited_by")
+    return next((one for one in found if _may_send(one.invited_by, one.role, one.group)), None)
 
 
-def _check_may_invite(by: User, role: str, group: Group | None) -> None:
+def _may_send(by: User, role: str, group: Group | None) -> bool:
     if by.is_superuser:
-        return
-    is_managed = group is not None and by.manages.filter(pk=group.pk).exists()
-    if role != Invitation.Role.MEMBER or not is_managed:
-        raise MayNotInvite
+        return True
+    is_member = role == Invitation.Role.MEMBER
+    return is_member and group is not None and by.manages.filter(pk=group.pk).exists()
 
 
 def _hash(token: str) -> str:

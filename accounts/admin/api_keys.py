@@ -72,6 +72,15 @@ class ApiKeyAdmin(AuditedAdmin):
         self.message_user(request, f"Revoked: {len(queryset)}.", messages.SUCCESS)
         return None
 
+    def delete_model(self, request: HttpRequest, obj: ApiKey) -> None:
+        """Ends first what runs under it."""
+        revoke_api_key(obj, by=request.user, address=address_of(request))
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        for key in queryset:
+            self.delete_model(request, key)
+
     @action(description="Revoke", url_path="revoke", permissions=["change"], icon="block")
     def revoke_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
         return self.revoke(request, self.get_queryset(request).filter(pk=object_id))

@@ -181,7 +181,8 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
         _, counts, _, protected = super().get_deleted_objects(objs, request)
         if request.user in objs:  # so that somebody is left who may do this
             protected = [*protected, "Your own account: delete it on the page Your data."]
-        return [str(person) for person in objs], counts, set(), protected
+        needed = set() if all(_may_touch(request, one) for one in objs) else {"administrator"}
+        return [str(person) for person in objs], counts, needed, protected
 
     def delete_model(self, request: HttpRequest, obj: User) -> None:
         """With everything that others keep of them. Settings say how: accounts knows of none."""

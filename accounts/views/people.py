@@ -7,7 +7,6 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -26,7 +25,8 @@ from accounts.invitations import (
     people_seen_by,
     withdraw,
 )
-from accounts.models import Invitation, User
+from accounts.models import User
+from accounts.models.invitation import Invitation, InvitationQuerySet
 from accounts.people_forms import AcceptForm, InvitationForm, ServiceAccountForm
 from accounts.second_factors import enter
 
@@ -48,7 +48,9 @@ def _context(user: User, form: InvitationForm) -> dict[str, Any]:
     return {
         "form": form,
         "people": people_seen_by(user).prefetch_related("groups", "manages").order_by("email"),
-        "invitations": _invitations_seen_by(user).select_related("group", "invited_by"),
+        "invitations": _invitations_of(user)
+        .open(timezone.now())
+        .select_related("group", "invited_by"),
         "service_form": ServiceAccountForm() if user.is_superuser else None,
     }
 
@@ -62,11 +64,13 @@ def _show_link(request: HttpRequest, form: InvitationForm) -> HttpResponse:
 @login_required
 @require_POST
 def withdraw_invitation(request: HttpRequest, invitation_id: int) -> HttpResponse:
-    seen = _invitations_seen_by(request.user)
-    withdraw(
-        get_object_or_404(seen, pk=invitation_id), by=request.user, address=address_of(request)
-    )
-    messages.success(request, _("The invitation is withdrawn. Its link no longer works."))
+    invitation = get_object_or_404(_invitations_of(request.user), pk=invitation_id)
+    try:
+        withdraw(invitation, by=request.user, address=address_of(request))
+    except InvitationRefused:  # while the page was open
+        messages.error(request, _("Too late: the invitation was used already."))
+    else:
+        messages.success(request, _("The invitation is withdrawn. Its link no longer works."))
     return redirect("people")
 
 
@@ -98,6 +102,7 @@ def accept_invitation(request: HttpRequest, token: str) -> HttpResponse:
     return render(request, "accounts/accept.html", {"form": form, "invitation": invitation})
 
 
-def _invitations_seen_by(user: User) -> QuerySet[Invitation]:
-    still_open = Invitation.objects.open(timezone.now())
-    return still_open if user.is_superuser else still_open.filter(invited_by=user)
+def _invitations_of(user: User) -> InvitationQuerySet:
+    """That this person may withdraw."""
+    found = Invitation.objects.all()
+    return found if user.is_superuser else found.filter(invited_by=user)

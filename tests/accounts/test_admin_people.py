@@ -187,3 +187,33 @@ def test_a_list_without_lines_makes_up_no_number(admin_page: Client, path: str) 
     html = admin_page.get(f"/admin/accounts/{path}").content.decode()
     assert "5000 results" not in html
     assert "yielded" not in html
+
+
+def test_a_manager_deletes_no_administrator_among_others(
+    manager: User, administrator: User, person: User
+) -> None:
+    chosen = {"_selected_action": [person.pk, administrator.pk]}
+    form = {"action": "delete_selected", "post": "yes"} | chosen
+    assert signed_in(manager).post(PEOPLE, form).status_code == 403
+    assert User.objects.filter(pk__in=[person.pk, administrator.pk]).count() == 2
+    response = signed_in(manager).post(PEOPLE, form | {"_selected_action": [person.pk]})
+    assert response.status_code == 302
+    assert not User.objects.filter(pk=person.pk).exists()
+
+
+@pytest.mark.parametrize("how", ["one", "several"])
+def test_a_key_that_is_deleted_has_nothing_left_running(
+    admin_page: Client, person: User, settings: Any, how: str
+) -> None:
+    settings.ACCOUNTS_ACCESS_ENDED = f"{__name__}.note_end"
+    ended_of.clear()
+    key, _ = create_api_key(user=person, name="laptop")
+    if how == "one":
+        admin_page.post(f"{KEYS}{key.pk}/delete/", {"post": "yes"})
+    else:
+        form = {"action": "delete_selected", "post": "yes", "_selected_action": key.pk}
+        admin_page.post(KEYS, form)
+    assert not person.api_keys.exists()
+    assert ended_of == [{"api_key_id": key.pk}]
+    told = set(AuditRecord.objects.values_list("action", flat=True))
+    assert {"key.revoke", "key.delete"} <= told

@@ -10,7 +10,15 @@ from django.contrib.auth.models import Group
 from django.test import Client
 from django.utils import timezone
 
-from accounts.invitations import InvitationRefused, MayNotInvite, accept, invite
+from accounts.invitations import (
+    InvitationRefused,
+    MayNotInvite,
+    accept,
+    accept_by_email,
+    check_invitation,
+    invite,
+    withdraw,
+)
 from accounts.models import AuditRecord, Invitation, User
 from tests.accounts.conftest import PASSWORD, signed_in
 
@@ -122,3 +130,42 @@ def test_a_service_account_has_keys_and_no_sign_in(admin_page: Client, page: Cli
     assert not account.has_usable_password()
     assert page.get(keys).status_code == 404
     assert page.post("/accounts/people/service-accounts/", {"name": "x"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("role", "taken"), [("administrator", "is_superuser"), ("member", "manages")]
+)
+def test_a_link_gives_nothing_that_who_sent_it_may_no_longer_give(
+    manager: User, group: Group, administrator: User, role: str, taken: str
+) -> None:
+    inviter = administrator if role == "administrator" else manager
+    _, path = invite(inviter, role=role, group=group)
+    if taken == "manages":
+        inviter.manages.clear()
+    else:
+        User.objects.filter(pk=inviter.pk).update(is_superuser=False)
+    assert Client().get(path).status_code == 404
+    assert Client().post(path, ANSWERS).status_code == 404
+    assert accept_by_email("new@example.org", name="New") is None
+    assert not User.objects.filter(email="new@example.org").exists()
+
+
+def test_a_link_that_is_withdrawn_while_it_is_accepted_lets_nobody_in(
+    administrator: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invitation, path = invite(administrator, role="member")
+    checked = check_invitation(path.split("/")[2])
+    withdraw(invitation, by=administrator)
+    monkeypatch.setattr("accounts.invitations.check_invitation", lambda token: checked)
+    with pytest.raises(InvitationRefused):
+        accept("stale", email="new@example.org", name="", password=PASSWORD)
+
+
+def test_a_stale_page_is_told_that_the_link_was_used(
+    administrator: User, admin_page: Client
+) -> None:
+    invitation, path = invite(administrator, role="member")
+    accept(path.split("/")[2], email="new@example.org", name="", password=PASSWORD)
+    address = f"/accounts/invitations/{invitation.pk}/withdraw/"
+    html = admin_page.post(address, follow=True).content.decode()
+    assert "was used already" in html and "is withdrawn" not in html
