@@ -3,6 +3,7 @@
     key <= person <= group        a narrower one only ever lowers
     several groups                the most generous of those that set it
     nothing set anywhere          what was set for everybody, else the built-in default
+    days of a key                 begin where its person's do: one day pays for both
 
 A limit of a key counts what the key uses; every other one counts all that its person uses. A budget
 that a group shares counts what its people use together; who is in several such groups draws on one
@@ -101,7 +102,7 @@ _allowances: Kept[Allowance] = Kept()  # by person and key
 
 def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
     """The limits in force now, in one query."""
-    rows = list(Quota.objects.of(user, api_key).select_related("group"))
+    rows = list(Quota.objects.of(user, api_key).select_related("group").order_by("pk"))
     everybody = [row for row in rows if not (row.user_id or row.group_id or row.api_key_id)]
     groups = [row for row in rows if row.group_id]
     own = [row for row in rows if row.user_id]
@@ -109,7 +110,8 @@ def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
     base = _defaults(everybody)
     person = _combined([_most_generous(groups), *map(_as_set, own)], base)
     effective = _combined([_most_generous(groups), *map(_as_set, [*own, *of_key])], base)
-    key = _combined([_as_set(of_key[0])], {}) if of_key else None
+    days = {"zone": (person.zone, "")}
+    key = _combined([_as_set(of_key[0])], days) if of_key else None
     shared = tuple(_shared_budget(row) for row in groups if _shares(row))
     return Allowance(person=person, key=key, effective=effective, shared=shared)
 
@@ -167,7 +169,7 @@ def _as_set(row: Quota) -> _Set:
         "allowed_models": frozenset(row.allowed_models) or None,
         "highest_class": row.highest_class or None,
         "cached_weight": _CACHED_WEIGHTS.get(row.cached_tokens_count),
-        "zone": _zone(row.time_zone) if row.time_zone else None,
+        "zone": _zone(row.time_zone) if row.time_zone and not row.api_key_id else None,
     }
     return {name: (value, source) for name, value in values.items() if value is not None}
 

@@ -11,7 +11,7 @@ from unfold.decorators import action, display
 
 from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
-from accounts.admin.quotas import QuotaInline
+from accounts.admin.quotas import KeyQuotaInline
 from accounts.audit import address_of
 from accounts.keys import revoke_api_key
 from accounts.models import ApiKey
@@ -22,7 +22,7 @@ class ApiKeyAdmin(AuditedAdmin):
     """People make their own keys, so that nobody else ever sees the secret."""
 
     audit_noun = "key"
-    inlines = [QuotaInline]
+    inlines = [KeyQuotaInline]
     list_display = ["name", "prefix", "user", "status", "created_at", "expires_at", "last_used_at"]
     list_filter = ["revoked_at", "created_at", "last_used_at"]
     list_select_related = ["user"]

@@ -69,6 +69,12 @@ class QuotaInline(StackedInline):
     max_num = 1
 
 
+class KeyQuotaInline(QuotaInline):
+    """A key's days begin where its person's do."""
+
+    fieldsets = _fieldsets(["cached_tokens_count" if "time_zone" in row else row for row in _ROWS])
+
+
 class GroupQuotaInline(QuotaInline):
     """A group may also share a budget."""
 
