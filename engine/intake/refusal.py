@@ -101,9 +101,9 @@ def does_not_fit(
     )
 
 
-def check_budget(budget_tokens: int, prompt_tokens: int) -> None:
-    """Raises Refusal when the prompt alone costs what may be spent, or more."""
-    if prompt_tokens >= budget_tokens:
+def check_budget(budget_tokens: int, prompt_tokens: int, *, least_answer_tokens: int = 1) -> None:
+    """Raises Refusal when the prompt leaves no room for an answer in what may be spent."""
+    if prompt_tokens + least_answer_tokens > budget_tokens:
         raise Refusal(
             wire.Refused(
                 code=wire.Code.BUDGET_EXCEEDED,

@@ -13,7 +13,7 @@ from engine.intake import refusal
 from engine.intake.encode import Conversation, TooManyTokens
 from engine.intake.messages import check_text
 from engine.intake.model_folder import ModelFolder
-from engine.intake.refusal import invalid
+from engine.intake.refusal import check_budget, invalid
 
 # How rerankers that answer yes or no were trained to be asked (Qwen3-Reranker's model card)
 _INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
@@ -29,14 +29,15 @@ def check_vectors(
     command: wire.Embed | wire.Rerank, spec: wire.ModelSpec, folder: ModelFolder
 ) -> wire.VectorWork:
     """Raises Refusal."""
-    limit_tokens = min(spec.context_limit_tokens or folder.limit_tokens, folder.limit_tokens)
+    limits = (spec.context_limit_tokens, command.max_context_tokens, folder.limit_tokens)
+    limit_tokens = min(limit for limit in limits if limit is not None)
     seconds = command.deadline_seconds
     if isinstance(command, wire.Embed):
         _check_dimensions(command.dimensions, folder.hidden_size)
         inputs, dimensions = _embedded(command, folder, limit_tokens), command.dimensions
     else:
         inputs, dimensions = _judged(command, folder, limit_tokens), None
-    return wire.VectorWork(
+    work = wire.VectorWork(
         request_id=command.request_id,
         model=command.model,
         tenant=command.tenant,
@@ -47,6 +48,9 @@ def check_vectors(
         dimensions=dimensions,
         deadline_at=None if seconds is None else command.submitted_at + seconds,
     )
+    if command.budget_tokens is not None:
+        check_budget(command.budget_tokens, work.num_tokens, least_answer_tokens=0)
+    return work
 
 
 def _check_dimensions(wanted: int | None, hidden_size: int | None) -> None:

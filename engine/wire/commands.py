@@ -107,6 +107,8 @@ class Embed(Message, frozen=True, kw_only=True):
     texts: tuple[str, ...] = ()
     inputs: tuple[tuple[int, ...], ...] = ()
     dimensions: int | None = None
+    max_context_tokens: int | None = None  # of each
+    budget_tokens: int | None = None  # what all of them together may cost
     weight: float = 1.0
     deadline_seconds: float | None = None
 
@@ -121,6 +123,8 @@ class Rerank(Message, frozen=True, kw_only=True):
     submitted_at: float
     query: str
     documents: tuple[str, ...]
+    max_context_tokens: int | None = None  # of the query with each
+    budget_tokens: int | None = None  # what all of them together may cost
     weight: float = 1.0
     deadline_seconds: float | None = None
 

@@ -33,13 +33,15 @@ _open: Kept[bool] = Kept()  # whether a model is open to a person
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a new generation wants. `content` is everything that becomes prompt."""
+    """What a new generation wants. `content` is everything that becomes prompt; of several prompts
+    each may be as long as the context."""
 
     user: User
     api_key: ApiKey | None
     model: HostedModel
     content: Any
     max_tokens: int | None
+    num_prompts: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ def admit(asked: Asked) -> Terms:
             raise _met(asked, meter, 1, now)
     budgets = [meter for meter in meters if meter.counts_tokens]
     context = _lowest(asked.model.context_limit_tokens, limits.max_context_tokens)
-    most = _most_tokens(asked.content, max_tokens, context)
+    most = _most_tokens(asked, max_tokens, context)
     reserved = min([most, *(meter.left for meter in budgets)])
     _check_room(asked, budgets, max_tokens, now)
     return Terms(
@@ -119,7 +121,7 @@ def _check_room(
     asked: Asked, budgets: list[Meter], max_tokens: int | None, now: datetime.datetime
 ) -> None:
     prompt = math.ceil(_bytes(asked.content) / _BYTES_PER_TOKEN)
-    answer = min(max_tokens or _SHORT_ANSWER_TOKENS, _SHORT_ANSWER_TOKENS)
+    answer = min(_SHORT_ANSWER_TOKENS if max_tokens is None else max_tokens, _SHORT_ANSWER_TOKENS)
     for meter in budgets:
         wanted = min(prompt + answer, max(prompt + 1, meter.limit))
         if wanted > meter.limit and not meter.is_budget:
@@ -128,12 +130,12 @@ def _check_room(
             raise _met(asked, meter, wanted, now)
 
 
-def _most_tokens(content: Any, max_tokens: int | None, context: int | None) -> int:
+def _most_tokens(asked: Asked, max_tokens: int | None, context: int | None) -> int:
     """No prompt has more tokens than bytes, but for what the template adds to each message."""
-    room = context or _UNKNOWN_CONTEXT_TOKENS
+    room = (context or _UNKNOWN_CONTEXT_TOKENS) * asked.num_prompts
     if max_tokens is None:
         return room
-    return min(room, _bytes(content) + 64 * (1 + len(content)) + max_tokens)
+    return min(room, _bytes(asked.content) + 64 * (1 + len(asked.content)) + max_tokens)
 
 
 def _bytes(content: Any) -> int:

@@ -101,6 +101,14 @@ class Order:
         raw = (self.prompt, self.suffix, self.prompt_token_ids)
         return (*(self.messages or ()), *self.tools, *filter(None, raw))
 
+    @property
+    def num_prompts(self) -> int:
+        return 1
+
+    @property
+    def most_answer_tokens(self) -> int | None:
+        return self.max_tokens or self.model.default_max_tokens
+
     def command(self, generation: Generation, terms: Terms) -> Submitted:
         return _command(generation, self, terms)
 
@@ -217,7 +225,8 @@ def _terms(order: Order) -> Terms:
         api_key=order.api_key,
         model=order.model,
         content=order.content,
-        max_tokens=order.max_tokens or order.model.default_max_tokens,
+        max_tokens=order.most_answer_tokens,
+        num_prompts=order.num_prompts,
     )
     return unlimited(asked) if order.kind == Generation.Kind.TITLE else admit(asked)
 

@@ -12,8 +12,16 @@ from hosting.actions.generations import Order
 from hosting.models import Generation
 
 
+class _VectorOrder(Order):
+    """Reads several prompts, and writes nothing."""
+
+    @property
+    def most_answer_tokens(self) -> int:
+        return 0
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedOrder(Order):
+class EmbedOrder(_VectorOrder):
     """Either texts or rows of token ids."""
 
     texts: tuple[str, ...] = ()
@@ -23,6 +31,10 @@ class EmbedOrder(Order):
     @property
     def content(self) -> tuple[Any, ...]:
         return (*self.texts, *self.inputs)
+
+    @property
+    def num_prompts(self) -> int:
+        return len(self.texts) + len(self.inputs)
 
     def command(self, generation: Generation, terms: Terms) -> wire.Embed:
         return wire.Embed(
@@ -34,14 +46,18 @@ class EmbedOrder(Order):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class RerankOrder(Order):
+class RerankOrder(_VectorOrder):
     query: str
     documents: tuple[str, ...]
 
     @property
     def content(self) -> tuple[Any, ...]:
         """The query is read once for each document."""
-        return tuple(self.query + document for document in self.documents)
+        return tuple(part for document in self.documents for part in (self.query, document))
+
+    @property
+    def num_prompts(self) -> int:
+        return len(self.documents)
 
     def command(self, generation: Generation, terms: Terms) -> wire.Rerank:
         return wire.Rerank(**_common(generation, terms), query=self.query, documents=self.documents)
@@ -54,5 +70,7 @@ def _common(generation: Generation, terms: Terms) -> dict[str, Any]:
         "tenant": generation.tenant,
         "priority": wire.Priority(generation.priority),
         "submitted_at": time.time(),
+        "max_context_tokens": terms.limits.max_context_tokens,
+        "budget_tokens": terms.budget_tokens,
         "weight": terms.limits.weight,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -17,17 +18,19 @@ from tests.tiny_encoders import FAMILIES, POSITIONS, make_encoder
 START_ID, END_ID = 0, 2
 
 
-def rerank(folder: Path, query: str, *documents: str) -> wire.VectorWork:
+def rerank(folder: Path, query: str, *documents: str, **limits: int) -> wire.VectorWork:
     spec = wire.ModelSpec(name="m", path=str(folder), kind=wire.ModelKind.RERANK)
-    command = wire.Rerank(**SHARED, query=query, documents=documents)
+    command = wire.Rerank(**SHARED, query=query, documents=documents, **limits)
     return check_vectors(command, spec, ModelFolder(folder))
 
 
-def embed(folder: Path, *texts: str, limit_tokens: int | None = None) -> wire.VectorWork:
+def embed(
+    folder: Path, *texts: str, limit_tokens: int | None = None, **limits: int
+) -> wire.VectorWork:
     spec = wire.ModelSpec(
         name="m", path=str(folder), kind=wire.ModelKind.EMBED, context_limit_tokens=limit_tokens
     )
-    return check_vectors(wire.Embed(**SHARED, texts=texts), spec, ModelFolder(folder))
+    return check_vectors(wire.Embed(**SHARED, texts=texts, **limits), spec, ModelFolder(folder))
 
 
 SHARED = {
@@ -86,3 +89,26 @@ def test_a_pair_that_is_too_long_is_refused_with_numbers(tmp_path: Path) -> None
     assert caught.value.refused.param == "documents[1]"
     with pytest.raises(Refusal):
         rerank(tmp_path, "q", "d" * 1_000_000)
+
+
+@pytest.mark.parametrize("ask", [embed, rerank])
+def test_all_rows_together_cost_no_more_than_may_be_spent(tmp_path: Path, ask: Any) -> None:
+    make_encoder(tmp_path, "bert", scores=ask is rerank)
+    num_tokens = ask(tmp_path, "x" * 20, "y" * 20, "z" * 20).num_tokens
+    ask(tmp_path, "x" * 20, "y" * 20, "z" * 20, budget_tokens=num_tokens)
+    with pytest.raises(Refusal) as caught:
+        ask(tmp_path, "x" * 20, "y" * 20, "z" * 20, budget_tokens=num_tokens - 1)
+    assert caught.value.refused.code == wire.Code.BUDGET_EXCEEDED
+    assert caught.value.refused.numbers["prompt_tokens"] == num_tokens
+
+
+@pytest.mark.parametrize("ask", [embed, rerank])
+def test_a_row_is_no_longer_than_its_sender_may_have_it(tmp_path: Path, ask: Any) -> None:
+    make_encoder(tmp_path, "bert", scores=ask is rerank)
+    with pytest.raises(Refusal) as caught:
+        ask(tmp_path, "x" * 20, "y" * 20, max_context_tokens=16)
+    refused = caught.value.refused
+    assert (refused.code, refused.numbers["limit_tokens"]) == (
+        wire.Code.CONTEXT_LENGTH_EXCEEDED,
+        16,
+    )
