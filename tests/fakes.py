@@ -173,6 +173,8 @@ class FakeRunner:
                 self.batch.pop(row_id, None) is None
             ), "a row leaves from where it is"
         before, self._before = self._before, None
+        is_measured = before is None or not before.step.slices
+        assert is_measured or not step.slices, "a slice is decided when the last one is measured"
         if step.computed_row_ids:
             self._before = self._compute(step)
         self._clock.now += self.seconds_of(step)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import mlx.core as mx
+import mlx.nn as nn
 import pytest
+from mlx_lm.models.cache import KVCache
 
 from engine.model import caches as row_caches
 from engine.model.batch import NewRow, RowBatch
@@ -69,3 +74,39 @@ def test_a_row_that_is_not_there_does_not_leave() -> None:
 
 def test_bytes_of_the_batch_are_counted() -> None:
     assert batch_of(9, 300).num_bytes > batch_of(5, 9).num_bytes > 0
+
+
+class ForgetfulModel(nn.Module):  # type: ignore[misc]
+    """Its logits do not depend on what it writes down: nothing makes that be computed."""
+
+    def __call__(self, inputs: mx.array, *, cache: list[Any]) -> mx.array:
+        (layer,) = cache
+        rows, tokens = inputs.shape
+        layer.update_and_fetch(*(mx.ones((rows, 1, tokens, 4)) for _ in range(2)))
+        return mx.zeros((rows, tokens, 8))
+
+
+@pytest.mark.parametrize("lengths", [(5, 5), (5, 9)], ids=["level", "padded"])
+def test_what_no_token_depends_on_is_computed_every_64_steps(
+    tmp_path: Path, lengths: tuple[int, int]
+) -> None:
+    """Else the chain of what is to be computed grows by a step with every token."""
+    model = ForgetfulModel()
+    batch = RowBatch(model)
+    for row_id, length in enumerate(lengths):
+        caches = [KVCache()]
+        model(mx.ones((1, length)), cache=caches)
+        batch.join([NewRow(row_id=row_id, token_id=1, length=length, caches=caches)])
+    chains: list[int] = []
+    for _ in range(130):
+        step(batch)
+        chains.append(_chain_length(batch, tmp_path / "graph.dot"))
+    assert max(chains) == chains[62] > 62 and chains[63] == chains[127] < 9
+
+
+def _chain_length(batch: RowBatch, path: Path) -> int:
+    """How many operations are still to be done for what the caches hold."""
+    caches, _ = batch.extract(0)
+    arrays = [array for layer in caches for array in layer.state[:2]]
+    mx.export_to_dot(str(path), *arrays)
+    return path.read_text().count("shape=rectangle")

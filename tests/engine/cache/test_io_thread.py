@@ -1,0 +1,182 @@
+"""The cache's thread: what goes first, what a full queue drops, what it outlives, when it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.cache.disk_index import Row
+from engine.cache.disk_tier import DiskTier
+from engine.cache.files import RealFiles
+from engine.cache.io_thread import CacheIO, Restored, Result, Saved, Wanted
+from engine.cache.memory_tier import MemoryTier
+from engine.cache.prefix import PrefixCache
+from engine.core.blocks import BLOCK_TOKENS
+from tests.waiting import wait_until
+
+from .toys import (
+    PAYLOAD_BYTES,
+    arrays_of,
+    compute,
+    dump,
+    make_disk,
+    make_rows,
+    query,
+    record_files,
+    revive,
+)
+
+PROMPT = list(range(1, 6 * BLOCK_TOKENS + 1))
+FAR = 1e9  # a deadline
+
+
+class StuckFiles(RealFiles):
+    """Writing waits until it is let go; `done` is what was begun, in order."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.done: list[str] = []
+
+    def write_new(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+        self.done.append("write")
+        assert self.go.wait(60)
+        super().write_new(path, pieces)
+
+    def read(self, path: Path) -> bytes:
+        self.done.append("read")
+        return super().read(path)
+
+
+@pytest.fixture
+def files() -> Iterator[StuckFiles]:
+    files = StuckFiles()
+    yield files
+    files.go.set()
+
+
+def make_io(directory: Path, files: RealFiles, *, max_queued_bytes: int = 1 << 30) -> CacheIO:
+    return CacheIO(make_disk(directory, files=files), max_queued_bytes=max_queued_bytes)
+
+
+def wanted(*rows: Row) -> list[Wanted]:
+    return [Wanted(row.record, row.tokens) for row in rows]
+
+
+def results_of(io: CacheIO) -> list[Result]:
+    wait_until(lambda: io.is_idle)
+    return io.take_results()
+
+
+def test_what_a_full_queue_drops_is_counted_and_offered_again(
+    tmp_path: Path, files: StuckFiles
+) -> None:
+    io = make_io(tmp_path, files, max_queued_bytes=3 * BLOCK_TOKENS * 4)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    asked = query(PROMPT)
+    compute(cache, asked)
+    cache.persist(asked)
+    counted = cache.statistics
+    assert (counted.num_saved, counted.num_dropped, io.queued_bytes) == (6, 3, 3 * 1024)
+    files.go.set()
+    for num_files in (3, 6):
+        wait_until(lambda: io.is_idle)
+        assert not cache.take_fetched() and len(record_files(tmp_path)) == num_files
+        cache.persist(asked)
+    assert (counted.num_saved, counted.num_persisted, counted.num_dropped) == (9, 6, 3)
+    assert io.queued_bytes == 0
+    assert io.close(wait_seconds=10)
+
+
+def test_what_somebody_waits_for_goes_before_what_is_to_be_written(
+    tmp_path: Path, files: StuckFiles
+) -> None:
+    files.go.set()
+    io = make_io(tmp_path, files)
+    known, *others = make_rows(4)
+    assert io.save(known, arrays_of(known))
+    wait_until(lambda: io.is_idle)
+    files.go.clear()
+    files.done.clear()
+    for row in others:
+        io.save(row, arrays_of(row))
+    wait_until(lambda: bool(files.done))
+    io.restore("r", wanted(known), deadline_at=FAR)
+    files.go.set()
+    results_of(io)
+    assert files.done == ["write", "read", "write", "write"]
+    assert io.close(wait_seconds=10)
+
+
+def test_nobody_gets_what_comes_after_the_deadline_or_a_cancel(
+    tmp_path: Path, files: StuckFiles
+) -> None:
+    files.go.set()
+    io = make_io(tmp_path, files)
+    rows = make_rows(3)
+    for row in rows:
+        io.save(row, arrays_of(row))
+    results_of(io)
+    files.done.clear()
+    with held(io):
+        io.restore("late", wanted(*rows), deadline_at=time.monotonic() - 1)
+        io.restore("cancelled", wanted(*rows), deadline_at=FAR)
+        io.cancel("cancelled")
+    ended = [one for one in results_of(io) if isinstance(one, Restored)]
+    assert [(one.request_id, one.num_records, one.missing) for one in ended] == [
+        ("late", 0, ()),
+        ("cancelled", 0, ()),
+    ]
+    assert not files.done
+    io.restore("cancelled", wanted(*rows), deadline_at=FAR)  # its name may come again
+    assert results_of(io)[-1].num_records == 3  # type: ignore[union-attr]
+    assert io.close(wait_seconds=10)
+
+
+@contextlib.contextmanager
+def held(io: CacheIO) -> Iterator[None]:
+    """Its thread does nothing meanwhile."""
+    began, go = threading.Event(), threading.Event()
+    io.maintain(lambda disk: (began.set(), go.wait(60)))
+    assert began.wait(60)
+    yield
+    go.set()
+
+
+def test_a_job_that_fails_ends_neither_the_thread_nor_the_count(tmp_path: Path) -> None:
+    class Broken(RealFiles):
+        def write_new(self, path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+            raise ZeroDivisionError
+
+    io = make_io(tmp_path, Broken())
+    (row,) = make_rows(1)
+    io.maintain(_raise)
+    assert io.save(row, arrays_of(row))
+    (saved,) = results_of(io)
+    assert isinstance(saved, Saved) and not saved.is_persisted
+    assert io.queued_bytes == 0
+    assert io.close(wait_seconds=10)
+
+
+def _raise(disk: DiskTier) -> None:
+    raise ZeroDivisionError
+
+
+def test_closing_writes_what_is_queued_and_takes_nothing_more(
+    tmp_path: Path, files: StuckFiles
+) -> None:
+    io = make_io(tmp_path, files)
+    *rows, late = make_rows(5)
+    for row in rows:
+        io.save(row, arrays_of(row))
+    wait_until(lambda: bool(files.done))
+    assert io.queued_bytes == 4 * PAYLOAD_BYTES
+    assert not io.close(wait_seconds=0.02)  # a stuck disk holds nobody up
+    assert not io.save(late, arrays_of(late))
+    files.go.set()
+    assert io.close(wait_seconds=10)
+    assert len(record_files(tmp_path)) == len(rows)
