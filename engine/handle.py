@@ -93,10 +93,6 @@ class ModelHandle:
         return self.scheduler.pace
 
     @property
-    def max_rows(self) -> int:
-        return self.pace.max_rows
-
-    @property
     def status(self) -> wire.ModelStatus:
         return wire.ModelStatus(
             name=self.spec.name,
@@ -212,9 +208,17 @@ class ModelHandle:
         self.scheduler.preempt(live.sequence)
         return [(live.request_id, live.pause())] if live.has_started else []
 
-    def fail_for_memory(self, live: LiveRequest, detail: str) -> Events:
+    def end(self, live: LiveRequest, code: wire.Code, detail: str) -> Events:
+        """It fails, and says why."""
         self._forget(live.request_id)
-        return [(live.request_id, live.failed(wire.Code.DOES_NOT_FIT, detail))]
+        return [(live.request_id, live.failed(code, detail))]
+
+    def give_back(self) -> list[Delivery]:
+        """All its requests, as they are to be delivered again: this model has to go."""
+        lives = list(self._live.values())
+        for live in lives:
+            self._forget(live.request_id)
+        return [live.put_off() for live in lives]
 
     def persist(self) -> None:
         """Once a turn, also when idle: hand ended turns to the disk's writer."""
@@ -366,11 +370,8 @@ class ModelHandle:
     def _end_overdue(self) -> Events:
         now = self._wall_clock()
         overdue = [live for live in self._live.values() if live.is_overdue(now)]
-        for live in overdue:
-            self._forget(live.request_id)
-        detail = "The request's deadline has passed."
-        code = wire.Code.DEADLINE_EXCEEDED
-        return [(live.request_id, live.failed(code, detail)) for live in overdue]
+        code, detail = wire.Code.DEADLINE_EXCEEDED, "The request's deadline has passed."
+        return [event for live in overdue for event in self.end(live, code, detail)]
 
     def _end_rejected(self) -> Events:
         """Requests whose grammars this model cannot be held to."""
@@ -382,9 +383,8 @@ class ModelHandle:
         return events
 
     def _reject(self, live: LiveRequest, reason: str) -> Events:
-        self._forget(live.request_id)
         detail = f"This model cannot be held to the request's grammar: {reason[:300]}"
-        return [(live.request_id, live.failed(wire.Code.INVALID_VALUE, detail))]
+        return self.end(live, wire.Code.INVALID_VALUE, detail)
 
     def _forget(self, request_id: str) -> LiveRequest | None:
         """Its row leaves in the next step; until then what it holds can be kept."""

@@ -5,6 +5,7 @@ It turns what happens to the row into wire events. It does not know other reques
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection
 from typing import Protocol
 
@@ -84,6 +85,14 @@ class LiveRequest:
     def pause(self) -> wire.Event:
         self.is_paused = True
         return wire.Paused()
+
+    def put_off(self) -> Delivery:
+        """The same request for later, with what was delivered of it up to now."""
+        return dataclasses.replace(
+            self.delivery,
+            attempt=self.delivery.attempt + self.has_started,
+            delivered_token_ids=self.sequence.output_token_ids,
+        )
 
     def note_cached(self, num_tokens: int) -> None:
         """So much of the prompt was not computed again. A later restart does not change it."""

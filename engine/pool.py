@@ -21,6 +21,7 @@ from engine.handle import Events, ModelHandle
 from engine.memory_report import ModelSize, model_memories
 from engine.shelf import Handle, LoadFailed, Shelf
 from engine.vector_handle import VectorHandle
+from engine.waiting_room import WaitingRoom
 
 _RETRY_SECONDS = 10.0
 _SHOWN_FRACTION = 0.05
@@ -59,7 +60,7 @@ class ModelPool:
         self._specs: dict[str, wire.ModelSpec] = {}
         self._handles: dict[str, Handle] = {}
         self._leaving: list[Handle] = []
-        self._waiting: dict[str, list[tuple[AnyDelivery, float]]] = {}
+        self._waiting = WaitingRoom(clock=clock)
         self._wanted: set[str] = set()
         self._failures: dict[str, _Failure] = {}
         self._sizes: dict[str, ModelSize] = {}
@@ -109,25 +110,22 @@ class ModelPool:
     @property
     def has_waiting(self) -> bool:
         """Requests or commands wait for a model that could not be loaded yet."""
-        return bool(self._waiting or self._wanted)
+        return bool(self._waiting.models or self._wanted)
 
     def is_unproven(self, request_id: str) -> bool:
         """It is here and has not drawn a token yet."""
-        if any(request_id == one.work.request_id for one in self._all_waiting()):
+        if any(request_id == one.work.request_id for one in self._waiting):
             return True
         live = (handle.get_live(request_id) for handle in self.handles)
         return any(one is not None and not one.has_drawn for one in live)
 
-    def _all_waiting(self) -> Iterator[AnyDelivery]:
-        return (delivery for waiting in self._waiting.values() for delivery, _ in waiting)
-
     def num_taken(self, name: str) -> int:
         handles = (handle for handle in self.handles if handle.spec.name == name)
-        return sum(handle.num_live for handle in handles) + len(self._waiting.get(name, ()))
+        return sum(handle.num_live for handle in handles) + len(self._waiting.of_model(name))
 
     def max_rows(self, name: str) -> int:
         handle = self._handles.get(name)
-        return handle.max_rows if handle is not None else self._specs[name].max_rows
+        return handle.pace.max_rows if handle is not None else self._specs[name].max_rows
 
     def invitation(self, name: str) -> Invitation | None:
         """Whom a row beyond `max_rows` is for."""
@@ -147,7 +145,7 @@ class ModelPool:
                 handle.configure(self._as_loaded(spec))
         self._wanted |= {spec.name for spec in specs if spec.is_pinned}
         self._wanted &= self._specs.keys() - self._handles.keys()
-        gone = [name for name in self._waiting if name not in self._specs]
+        gone = [name for name in self._waiting.models if name not in self._specs]
         return [event for name in gone for event in self._refuse_waiting(name, _not_found(name))]
 
     def _measure(self) -> None:
@@ -204,11 +202,11 @@ class ModelPool:
         failure = self._failures.get(name)
         if failure is not None and self._clock() - failure.at < _RETRY_SECONDS:
             return [(request_id, wire.Failed(code=failure.code, detail=failure.detail))]
-        self._waiting.setdefault(name, []).append((delivery, self._clock()))
+        self._waiting.add(delivery)
         return [(request_id, wire.Loading(fraction=0.0))]
 
     def cancel(self, request_id: str) -> Events:
-        if (delivery := self._take_waiting(request_id)) is not None:
+        if (delivery := self._waiting.take(request_id)) is not None:
             return self.cancelled(delivery)
         return [event for handle in self.handles for event in handle.cancel(request_id)]
 
@@ -221,9 +219,9 @@ class ModelPool:
 
     def end_overdue(self, now: float) -> Events:
         """Requests whose model has not come by their deadline. `now` is Unix time."""
-        overdue = [one for one in self._all_waiting() if is_overdue(one, now)]
+        overdue = [one for one in self._waiting if is_overdue(one, now)]
         for one in overdue:
-            self._take_waiting(one.work.request_id)
+            self._waiting.take(one.work.request_id)
         return [(one.work.request_id, _too_late(one)) for one in overdue]
 
     def fetched(self, request_id: str) -> None:
@@ -231,7 +229,7 @@ class ModelPool:
             handle.fetched(request_id)
 
     def drop(self, request_id: str) -> None:
-        self._take_waiting(request_id)
+        self._waiting.take(request_id)
         for handle in self.handles:
             handle.drop(request_id)
 
@@ -259,7 +257,7 @@ class ModelPool:
         return self._finish_loading(loading, progress)
 
     def _begin_next(self) -> Events:
-        name = next(iter([*self._waiting, *self._wanted]), None)
+        name = next(iter([*self._waiting.models, *self._wanted]), None)
         if name is None:
             self._unload_unused()
             return []
@@ -297,8 +295,8 @@ class ModelPool:
             return []
         loading.shown = fraction
         event = wire.Loading(fraction=fraction)
-        waiting = self._waiting.get(loading.name, ())
-        return [(delivery.work.request_id, event) for delivery, _ in waiting]
+        waiting = self._waiting.of_model(loading.name)
+        return [(delivery.work.request_id, event) for delivery in waiting]
 
     def _finish_loading(self, loading: _Loading, handle: Handle) -> Events:
         self._loading = None
@@ -313,11 +311,10 @@ class ModelPool:
         self._handles[loading.name] = handle
         handle.configure(self._as_loaded(spec))
         self._measure()
-        now = self._clock()
         return [
             event
-            for delivery, since in self._waiting.pop(loading.name, [])
-            for event in _give(handle, delivery, load_seconds=now - since)
+            for delivery, seconds in self._waiting.take_all(loading.name)
+            for event in _give(handle, delivery, load_seconds=seconds)
         ]
 
     def _fail(self, name: str, code: wire.Code, detail: str) -> Events:
@@ -331,24 +328,26 @@ class ModelPool:
         self._failures[name] = _Failure(code=code, detail=detail, at=self._clock())
 
     def _refuse_waiting(self, name: str, failed: wire.Failed) -> Events:
-        waiting = self._waiting.pop(name, [])
-        return [(delivery.work.request_id, failed) for delivery, _ in waiting]
-
-    def _take_waiting(self, request_id: str) -> AnyDelivery | None:
-        for name, waiting in list(self._waiting.items()):
-            for entry in waiting:
-                if entry[0].work.request_id == request_id:
-                    waiting.remove(entry)
-                    if not waiting:
-                        del self._waiting[name]
-                    return entry[0]
-        return None
+        return [(one.work.request_id, failed) for one, _ in self._waiting.take_all(name)]
 
     def unload_idle(self) -> None:
         """Memory is short: the idle model that was used longest ago goes, if there is one."""
-        idle = [one for one in self._handles.values() if one.is_idle and not one.spec.is_pinned]
-        if idle:
-            self.unload(min(idle, key=lambda handle: handle.last_used_at).spec.name)
+        if (handle := self._unused_longest(lambda one: one.is_idle)) is not None:
+            self.unload(handle.spec.name)
+
+    def set_aside(self) -> bool:
+        """None is idle, and one has to go: one that has no rows, if there is one. Its requests
+        wait until it is loaded again."""
+        if (handle := self._unused_longest(lambda one: not one.has_rows)) is None:
+            return False
+        for delivery in handle.give_back():
+            self._waiting.add(delivery)
+        self.unload(handle.spec.name)
+        return True
+
+    def _unused_longest(self, may_go: Callable[[Handle], bool]) -> Handle | None:
+        handles = [one for one in self._handles.values() if not one.spec.is_pinned and may_go(one)]
+        return min(handles, key=lambda one: one.last_used_at, default=None)
 
     def _unload_unused(self) -> None:
         now = self._clock()

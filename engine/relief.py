@@ -1,5 +1,6 @@
 """What is done when memory gets short, gentlest first: unused buffers, the prefix cache's memory,
-idle models, the newest row, and only then one request that holds the memory alone.
+idle models, the newest row, models whose requests all wait, and only then one request that holds
+the memory alone.
 
 It decides by the guard's level, after every measure again. Owner: the model thread.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from engine import wire
 from engine.cache.prefix import PrefixCache
 from engine.core.limits import Limits
 from engine.core.turnstile import Turnstile
@@ -119,11 +121,19 @@ class Relief:
         if not rows:
             return []
         self._turns_to_wait = _TURNS_TO_WAIT
+        is_last = sum(len(one.scheduler.rows) for one in handles) == 1
+        if (is_last or self._is_crowded) and self._pool.set_aside():
+            return []
         handle, newest = max(rows, key=lambda one: one[1].sequence.arrived_at)
-        if sum(len(one.scheduler.rows) for one in handles) > 1:
-            self._guard.note("preempt", model=handle.spec.name)
-            return handle.preempt(newest)
-        return self._fail(handle, newest)
+        if is_last:
+            return self._fail(handle, newest)
+        self._guard.note("preempt", model=handle.spec.name)
+        return handle.preempt(newest)
+
+    @property
+    def _is_crowded(self) -> bool:
+        """More models are loaded than would have been at this limit."""
+        return self._pool.weight_bytes > self._guard.loadable_bytes
 
     def _fail(self, handle: ModelHandle, live: LiveRequest) -> Events:
         used_bytes = self._memory.read_device().active_bytes
@@ -137,4 +147,4 @@ class Relief:
             f"The request needs {used_bytes / _GIB:.2f} GiB of memory with its model and the limit "
             f"is {self._guard.limit_bytes / _GIB:.2f} GiB. {remedy}"
         )
-        return handle.fail_for_memory(live, detail)
+        return handle.end(live, wire.Code.DOES_NOT_FIT, detail)

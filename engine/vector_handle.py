@@ -55,6 +55,7 @@ class _Long:
 
 
 class VectorHandle:
+    has_rows = False  # nothing outlives a call
     is_decoding = False
     only_waits = False
 
@@ -73,7 +74,7 @@ class VectorHandle:
     ):
         self.spec = spec
         self.weight_bytes = weight_bytes
-        self.row_bytes = 0  # nothing outlives a call
+        self.row_bytes = 0
         self.last_used_at = clock()
         self._context_limit_tokens = context_limit_tokens
         self._estimate = estimate
@@ -112,10 +113,6 @@ class VectorHandle:
         return len(self._live)
 
     @property
-    def max_rows(self) -> int:
-        return self.pace.max_rows
-
-    @property
     def status(self) -> wire.ModelStatus:
         return wire.ModelStatus(
             name=self.spec.name,
@@ -149,6 +146,13 @@ class VectorHandle:
     def drop(self, request_id: str) -> None:
         """As cancel, but another engine has the request now: nothing is said."""
         self._forget(request_id)
+
+    def give_back(self) -> list[VectorDelivery]:
+        """All its requests, as they are to be delivered again: this model has to go."""
+        lives = list(self._live.values())
+        for live in lives:
+            self._forget(live.request_id)
+        return [live.put_off() for live in lives]
 
     def fetched(self, request_id: str) -> None:
         """It restores nothing from disk."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from engine import wire
 from engine.core.bundling import Input, Pending
 from engine.core.delivery import VectorDelivery
@@ -11,6 +13,7 @@ class VectorRequest:
     """`pending` is what is left to compute of it, shortest rows first."""
 
     def __init__(self, delivery: VectorDelivery, *, arrived_at: float, load_seconds: float):
+        self.delivery = delivery
         self.work = work = delivery.work
         inputs = [
             Input(request_id=work.request_id, place=place, token_ids=row)
@@ -18,7 +21,6 @@ class VectorRequest:
         ]
         inputs.sort(key=lambda one: len(one.token_ids))
         self.pending = Pending(inputs=inputs, arrived_at=arrived_at)
-        self._attempt = delivery.attempt
         self._load_seconds = load_seconds
         self._started_at: float | None = None
         self._first_at: float | None = None
@@ -41,7 +43,14 @@ class VectorRequest:
         if self._started_at is not None:
             return []
         self._started_at = now
-        return [wire.Resumed(at_tokens=0) if self._attempt > 1 else wire.Started(cached_tokens=0)]
+        if self.delivery.attempt > 1:
+            return [wire.Resumed(at_tokens=0)]
+        return [wire.Started(cached_tokens=0)]
+
+    def put_off(self) -> VectorDelivery:
+        """The same request for later; it begins anew."""
+        has_started = self._started_at is not None
+        return dataclasses.replace(self.delivery, attempt=self.delivery.attempt + has_started)
 
     def add(self, done: Input, event: wire.Event, *, now: float) -> list[wire.Event]:
         """The events of a computed input; after the last one also Finished."""

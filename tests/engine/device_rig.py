@@ -1,4 +1,4 @@
-"""A whole engine on the real device, with one tiny model, driven turn by turn."""
+"""A whole engine on the real device, with tiny models, driven turn by turn."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from engine import wire
 from engine.assembly import build_worker
 from engine.config import EngineConfig
 from engine.metrics import Vitals
-from engine.model.memory import DeviceMemory
 from engine.prefixes import Prefixes
 from tests.fakes import FakeClock, FakeTransport, make_delivery, make_work
+from tests.own_memory import OwnMemory
 from tests.tiny_models import tiny_model_path
 
 MODEL = "tiny-qwen3"
 MOST_TURNS = 5000
+PLENTY_BYTES = 8 * 1024**3
 
 
-class CountingMemory(DeviceMemory):
+class CountingMemory(OwnMemory):
     num_clears = 0
 
     def clear_pool(self) -> None:
@@ -27,12 +28,13 @@ class CountingMemory(DeviceMemory):
 
 
 class Engine:
-    """One tiny model, driven turn by turn."""
+    """`limit_bytes` counts what is allocated from now on; what came before is not this engine's."""
 
     def __init__(
         self,
         folder: Path,
         *,
+        limit_bytes: int = PLENTY_BYTES,
         cache_memory_bytes: int | None = 0,
         cache_disk_bytes: int | None = None,
     ) -> None:
@@ -40,10 +42,11 @@ class Engine:
             name="e",
             redis_url="",
             data_dir=folder,
+            memory_limit_bytes=limit_bytes,
             cache_memory_bytes=cache_memory_bytes,
             cache_disk_bytes=cache_disk_bytes,
         )
-        self.memory = CountingMemory()
+        self.memory = CountingMemory(ceiling_bytes=limit_bytes)
         self.prefixes = Prefixes(config, ceiling_bytes=self.memory.ceiling_bytes)
         self.transport = FakeTransport(FakeClock())
         self.worker = build_worker(
@@ -53,12 +56,20 @@ class Engine:
             vitals=Vitals(engine_name="e", memory=self.memory),
             prefixes=self.prefixes,
         )
+        self.specs: tuple[wire.ModelSpec, ...] = ()
         self.most_rows = 0
         self.most_bytes = 0
+        self.most_used_bytes = 0
 
     def configure(self, *, model: str = MODEL, **settings: object) -> None:
-        spec = wire.ModelSpec(name=model, path=str(tiny_model_path(model)), **settings)  # type: ignore[arg-type]
-        self.transport.send(wire.Configure(models=(spec,)))
+        self.serve(wire.ModelSpec(name=model, path=str(tiny_model_path(model)), **settings))  # type: ignore[arg-type]
+
+    def serve(self, *specs: wire.ModelSpec) -> None:
+        self.specs = specs
+        self.transport.send(wire.Configure(models=specs))
+
+    def set_limit(self, limit_bytes: int) -> None:
+        self.transport.send(wire.Configure(models=self.specs, memory_limits={"e": limit_bytes}))
 
     def ask(
         self,
@@ -75,15 +86,27 @@ class Engine:
             self.transport.send(make_delivery(work))
 
     def finish(self, *names: str) -> None:
-        self.most_rows = self.most_bytes = 0
+        self.most_rows = self.most_bytes = self.most_used_bytes = 0
         for _ in range(MOST_TURNS):
             if all(name in self.transport.ends for name in names):
                 return
-            self.worker.turn()
-            for handle in self.worker._pool.handles:
-                self.most_rows = max(self.most_rows, len(handle.scheduler.rows))
-                self.most_bytes = max(self.most_bytes, handle.weight_bytes + handle.row_bytes)
+            self.turn()
+            self._note_most()
         raise AssertionError("the answers do not come to an end")
+
+    def _note_most(self) -> None:
+        """In a call of its own: who keeps a handle keeps the model in memory."""
+        for handle in self.worker._pool.handles:
+            self.most_rows = max(self.most_rows, len(handle.scheduler.rows))
+            self.most_bytes = max(self.most_bytes, handle.weight_bytes + handle.row_bytes)
+
+    def turn(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.memory.peaks.forget()
+            self.worker.turn()
+            now = self.memory.read()
+            used_bytes = max(now.peak_bytes, now.active_bytes + now.pool_bytes)
+            self.most_used_bytes = max(self.most_used_bytes, used_bytes)
 
     def usage(self, name: str) -> wire.Usage:
         end = self.transport.ends[name]

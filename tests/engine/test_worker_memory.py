@@ -137,3 +137,23 @@ def test_a_row_that_nothing_was_computed_of_leaves_without_a_word() -> None:
     engine.run("old", "new")
     assert {"Paused", "Resumed"}.isdisjoint(engine.kinds("new"))
     assert isinstance(engine.transport.ends["new"], wire.Finished)
+
+
+def test_models_that_do_not_fit_together_are_loaded_one_after_the_other() -> None:
+    """Neither is idle when the limit falls. No request fails for it, and nothing is said twice."""
+    specs = spec("one", path=str(40 * GIB)), spec("other", path=str(30 * GIB))
+    engine = Engine(*specs)
+    for name in ("one", "other"):
+        engine.ask(name, model=name, max_tokens=40)
+        engine.turn(10)
+        engine.clock.now += 1
+    engine.transport.send(wire.Configure(models=specs, memory_limits={"e": 60 * GIB}))
+    engine.memory.active_bytes = 70 * GIB
+    while len(engine.pool.statuses()) > 1:
+        engine.turn()
+    engine.memory.active_bytes = 40 * GIB
+    engine.run("one", "other")
+    assert engine.kinds("other").count("Started") == 1
+    assert engine.kinds("other").index("Paused") < engine.kinds("other").index("Resumed")
+    assert engine.transport.tokens("one") == engine.transport.tokens("other")
+    assert engine.pool.guard.counts["failure"] == 0
