@@ -11,12 +11,14 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 
 from accounts import audit
+from accounts.admin.fresh_form import FreshForm, FreshFormMixin
 
 
-class AuditedAdmin(ModelAdmin):
+class AuditedAdmin(FreshFormMixin, ModelAdmin):
     """`audit_noun` begins the names of its events: "person" makes person.change."""
 
     audit_noun: str
+    form = FreshForm
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

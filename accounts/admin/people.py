@@ -18,13 +18,14 @@ from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.module_loading import import_string
 from unfold.decorators import action, display
-from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.forms import AdminPasswordChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts import audit, second_factors
 from accounts.access import end_use_of_person
 from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
+from accounts.admin.fresh_form import FreshForm
 from accounts.admin.quotas import GroupQuotaInline, QuotaInline
 from accounts.audit import address_of
 from accounts.models import Policy, User
@@ -40,7 +41,7 @@ class PersonCreationForm(UserCreationForm):
         fields = ("email", "name")
 
 
-class PersonChangeForm(UserChangeForm):
+class PersonChangeForm(FreshForm):
     class Meta:
         model = User
         fields = "__all__"
@@ -203,7 +204,7 @@ class PermissionsField(forms.ModelMultipleChoiceField):
         return permission.name
 
 
-class GroupForm(forms.ModelForm):  # type: ignore[type-arg]
+class GroupForm(FreshForm):
     permissions = PermissionsField(
         queryset=Permission.objects.none(),
         required=False,

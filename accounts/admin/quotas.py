@@ -12,6 +12,7 @@ from unfold.admin import StackedInline
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin.audited import AuditedAdmin
+from accounts.admin.fresh_form import FreshForm, FreshFormMixin, FreshFormSet
 from accounts.models import Quota
 
 _Rows = list[str | tuple[str, ...]]
@@ -44,7 +45,7 @@ class NamesField(forms.CharField):
         return (initial or []) != self.to_python(data)
 
 
-class QuotaForm(forms.ModelForm):  # type: ignore[type-arg]
+class QuotaForm(FreshForm):
     allowed_models = NamesField(
         required=False,
         label="Models",
@@ -57,11 +58,12 @@ class QuotaForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = "__all__"
 
 
-class QuotaInline(StackedInline):
+class QuotaInline(FreshFormMixin, StackedInline):
     """Empty fields limit nothing here."""
 
     model = Quota
     form = QuotaForm
+    formset = FreshFormSet
     fieldsets = _fieldsets(_ROWS)
     verbose_name = "set of limits"
     verbose_name_plural = "Limits"

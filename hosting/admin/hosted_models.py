@@ -28,7 +28,7 @@ from hosting.admin.new_model_form import NewModelForm
 from hosting.models import HostedModel
 
 _PANEL = "admin/hosting/memory_panel.html"
-_ASKED = ("may_wait", "seen")  # of the form, not of the model
+_ASKED = "may_wait"  # of the form, not of the model
 
 
 @admin.register(HostedModel)
@@ -46,7 +46,7 @@ class HostedModelAdmin(ModelColumns, ModelActions):
         "decode_share": "pace == 'custom'",
     }
     fieldsets = [
-        (None, {"fields": ["name", "display_name", ("is_enabled", "is_default"), "seen"]}),
+        (None, {"fields": ["name", "display_name", ("is_enabled", "is_default")]}),
         (
             "Weights",
             {"fields": ["path", ("source", "repo_id"), ("registered_as", "size"), "detail"]},
@@ -115,7 +115,7 @@ class HostedModelAdmin(ModelColumns, ModelActions):
         if self.has_change_permission(request, obj):
             return fieldsets
         return [
-            (title, {**options, "fields": [one for one in options["fields"] if one not in _ASKED]})
+            (title, {**options, "fields": [one for one in options["fields"] if one != _ASKED]})
             for title, options in fieldsets
         ]
 

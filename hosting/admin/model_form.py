@@ -3,14 +3,13 @@ against the memory that there is."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 from django import forms
 from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldBooleanSwitchWidget
 
+from accounts.admin.fresh_form import FreshForm
 from engine.sizing.layers import FullLayers
 from engine.sizing.plan import MemoryPlan
 from engine.sizing.shape import Shape, UnreadableConfig
@@ -29,7 +28,7 @@ SIZES = frozenset(
 _QUANTISED_GROUP = 32  # elements of a head that share a scale
 
 
-class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
+class ModelSettingsForm(FreshForm):
     """Once it was checked: `plan` and `trouble` of the memory, or why the config cannot be read."""
 
     may_wait = forms.BooleanField(
@@ -38,9 +37,6 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
         widget=UnfoldBooleanSwitchWidget,
         help_text="Requests that do not fit beside others wait their turn.",
     )
-
-    # Which settings the page showed: a page that was opened earlier undoes nobody's change
-    seen = forms.CharField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         model = HostedModel
@@ -56,8 +52,6 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
         self.plan: MemoryPlan | None = None
         self.trouble: Trouble | None = None
         self.config_error = ""
-        if "seen" in self.fields:
-            self.fields["seen"].initial = self._standing
         if "kv_bits" in self.fields:  # not where it can only be read
             self.fields["kv_bits"].choices = [("", "as computed"), *HostedModel.KvBits.choices]
         for name in self.fields.keys() & COUNTS_AT_LOAD:
@@ -70,24 +64,10 @@ class ModelSettingsForm(forms.ModelForm):  # type: ignore[type-arg]
         return self.cleaned_data["template_options"] or {}
 
     def clean(self) -> dict[str, Any]:
-        cleaned: dict[str, Any] = super().clean() or {}
-        if cleaned.get("seen", "") not in ("", self._standing):
-            self.add_error(
-                None,
-                "These settings have changed since this page was opened. "
-                "Open it again, and make your change there.",
-            )
+        cleaned = super().clean()
         if cleaned.get("is_pinned") and cleaned.get("idle_unload_seconds") is not None:
             self.add_error("idle_unload_seconds", "A pinned model is never unloaded.")
         return cleaned
-
-    @property
-    def _standing(self) -> str:
-        """The settings as they are stored now, in short."""
-        stored = {name: self.initial.get(name) for name in self.fields if name != "seen"}
-        groups = sorted(map(str, stored.pop("allowed_groups", None) or ()))
-        text = json.dumps([stored, groups], default=str, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _post_clean(self) -> None:
         """Only now the instance has the new values."""
