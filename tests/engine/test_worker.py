@@ -191,6 +191,17 @@ def test_a_poisonous_request_fails_alone() -> None:
     assert all(isinstance(engine.transport.ends[f"good{n}"], wire.Finished) for n in range(3))
 
 
+def test_the_search_for_the_culprit_waits_for_a_token_of_the_others_not_for_their_ends() -> None:
+    engine = Engine(spec("fake", max_rows=8))
+    innocents = [f"good{number}" for number in range(5)]
+    for request_id in innocents:
+        engine.ask(request_id, prompt=[1, 2, 3], max_tokens=500)
+    engine.ask("the last to be looked at", prompt=[66, 1, 2])
+    engine.run("the last to be looked at")
+    assert engine.transport.ends.keys() == {"the last to be looked at"}
+    assert all(engine.transport.tokens(one) for one in innocents)
+
+
 def test_it_wants_its_free_rows_and_a_few_more() -> None:
     engine = Engine(spec("fake", max_rows=8))
     engine.turn()

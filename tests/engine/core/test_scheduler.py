@@ -302,6 +302,15 @@ def test_prompts_first_means_as_long_a_piece_as_there_can_be() -> None:
     assert sum(one.num_tokens for one in bench.turn().slices) >= 2048
 
 
+def test_rows_that_have_ended_are_owed_nothing() -> None:
+    ledger = TimeLedger()
+    ledger.book_slice(1.0, share=0.9)
+    bench = Bench()
+    bench.scheduler = Scheduler(PACE, ledger)
+    bench.add("alone", prompt_tokens=40)
+    assert bench.turn().slices and not ledger.owes_decode
+
+
 def test_several_short_tails_share_a_turn() -> None:
     bench = settled()
     for number in range(5):

@@ -141,6 +141,22 @@ def test_logprobs_are_computed_for_rows_that_ask() -> None:
     assert float(drawn.drawn_logprobs[0].item()) == pytest.approx(expected[token], abs=1e-4)
 
 
+def test_logprobs_are_the_models_own_whatever_is_made_of_them() -> None:
+    sampler = BatchSampler()
+    sampler.join(
+        [
+            make_row(
+                top_logprobs=VOCAB, temperature=0.3, top_k=3, min_p=0.5, logit_bias=((7, 100.0),)
+            )
+        ]
+    )
+    drawn = sampler.draw(mx.array(LOGITS[None].astype(np.float32)))
+    assert drawn.top_logprobs is not None and drawn.drawn_logprobs is not None
+    expected = np.log(softmax(LOGITS))
+    assert np.allclose(np.array(drawn.top_logprobs[0]), -np.sort(-expected), atol=1e-4)
+    assert float(drawn.drawn_logprobs[0].item()) == pytest.approx(expected[7], abs=1e-4)
+
+
 def test_nobody_asks_for_logprobs_and_nobody_pays() -> None:
     sampler = BatchSampler()
     sampler.join([make_row()])
