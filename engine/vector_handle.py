@@ -172,11 +172,13 @@ class VectorHandle:
         bundle = self._next_bundle(seconds, limits)
         if not self._may_compute(bundle, seconds, limits):
             return events
+        width = self._width(seconds, limits, context=self._num_computed(bundle))
+        self._make_room(bundle, width, limits)
         events += self._announce(bundle)
         started = self._clock()
         try:
             with self._vitals.stall.working(self._expected_seconds(bundle, seconds)):
-                results, num_tokens = self._compute(bundle, seconds)
+                results, num_tokens = self._compute(bundle, width)
         # A failure ends the request that caused it, and only that one.
         except Exception as error:
             return events + self._recover(bundle, error)
@@ -189,14 +191,20 @@ class VectorHandle:
         if limits.is_quiet or self._long is not None:
             return True
         longest = max(len(one.token_ids) for one in bundle)
-        num_tokens = min(longest, self._width(seconds, context=0)) if len(bundle) == 1 else longest
+        num_tokens = min(longest, self._width(seconds)) if len(bundle) == 1 else longest
         return self._fits(limits, len(bundle), num_tokens)
 
     def _fits(self, limits: Limits, num_rows: int, num_tokens: int) -> bool:
         if self._estimate is None:
             return True
-        needed = self._estimate.bundle_bytes(num_rows, num_tokens)
-        return needed <= min(limits.free_bytes, limits.own_free_bytes)
+        return self._estimate.bundle_bytes(num_rows, num_tokens) <= _room_bytes(limits)
+
+    def _make_room(self, bundle: tuple[Input, ...], width: int, limits: Limits) -> None:
+        """The prefix cache gives way."""
+        if self._estimate is not None:
+            longest = max(len(one.token_ids) for one in bundle)
+            num_tokens = min(longest, width) if len(bundle) == 1 else longest
+            limits.make_room(self._estimate.bundle_bytes(len(bundle), num_tokens), 0)
 
     def _next_bundle(self, seconds: float, limits: Limits) -> tuple[Input, ...]:
         """A long row shares its turns with what fits into one."""
@@ -220,7 +228,7 @@ class VectorHandle:
         pending = [live.pending for live in self._live.values()]
         if self._long is None:
             return pending
-        width = self._width(seconds, context=0)
+        width = self._width(seconds)
         short = [[one for one in p.inputs if len(one.token_ids) <= width] for p in pending]
         return [
             Pending(inputs=inputs, arrived_at=one.arrived_at)
@@ -228,27 +236,35 @@ class VectorHandle:
             if inputs
         ]
 
-    def _width(self, seconds: float, *, context: int) -> int:
-        """How many tokens of one row fit into a turn."""
+    def _is_long(self, bundle: tuple[Input, ...]) -> bool:
+        """It is the row that was begun."""
+        return self._long is not None and bundle == (self._long.input,)
+
+    def _num_computed(self, bundle: tuple[Input, ...]) -> int:
+        return self._long.row.num_computed if self._long and self._is_long(bundle) else 0
+
+    def _width(self, seconds: float, limits: Limits = NO_LIMITS, *, context: int = 0) -> int:
+        """How many tokens of one row fit into a turn, and into memory."""
+        at_most = self.pace.most_slice_tokens
+        if self._estimate is not None:
+            room_bytes = _room_bytes(limits)
+            at_most = self._estimate.most_slice_tokens(
+                room_bytes, context_tokens=context, at_most=at_most
+            )
         return self._cost.most_tokens(
             seconds=seconds,
             context=context,
-            at_most=self.pace.most_slice_tokens,
-            at_least=self.pace.least_slice_tokens,
+            at_most=at_most,
+            at_least=min(at_most, self.pace.least_slice_tokens),
         )
 
-    def _compute(
-        self, bundle: tuple[Input, ...], seconds: float
-    ) -> tuple[Sequence[Any] | None, int]:
+    def _compute(self, bundle: tuple[Input, ...], width: int) -> tuple[Sequence[Any] | None, int]:
         """The results, if they are ready; and how many tokens were computed, padding included."""
         longest = max(len(one.token_ids) for one in bundle)
-        is_of_long = self._long is not None and bundle == (self._long.input,)
-        fits = longest <= self._width(seconds, context=0)
-        if len(bundle) > 1 or (fits and not is_of_long):
+        if len(bundle) > 1 or (longest <= width and not self._is_long(bundle)):
             return self._runner.run([one.token_ids for one in bundle]), longest * len(bundle)
         if self._long is None:
             self._long = _Long(bundle[0], self._runner.begin(bundle[0].token_ids))
-        width = self._width(seconds, context=self._long.row.num_computed)
         num_tokens = min(width, self._long.row.num_left)
         results = self._runner.go_on(self._long.row, num_tokens)
         if results is not None:
@@ -317,3 +333,7 @@ class VectorHandle:
 
 def _failed(live: VectorRequest, code: wire.Code, detail: str) -> wire.Failed:
     return wire.Failed(code=code, detail=detail, usage=live.usage)
+
+
+def _room_bytes(limits: Limits) -> int:
+    return min(limits.free_bytes + limits.tier_bytes, limits.own_free_bytes)

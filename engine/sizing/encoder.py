@@ -22,6 +22,10 @@ class EncoderEstimate(Estimate):
     def alone_bytes(self, num_tokens: int) -> int:
         return self.slice_bytes(num_tokens, 0)
 
+    def most_slice_tokens(self, room_bytes: int, *, context_tokens: int, at_most: int) -> int:
+        """A long text is computed some layers at a time: fewer of them need no less."""
+        return at_most
+
     def needs(self) -> RowNeeds:
         longest = self.shape.context_limit_tokens or _LONGEST_TOKENS
         return RowNeeds(fixed_bytes=0, token_bytes=-(-self.alone_bytes(longest) // longest))

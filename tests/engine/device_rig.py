@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from engine import wire
 from engine.assembly import build_worker
 from engine.config import EngineConfig
+from engine.core.delivery import VectorDelivery
+from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.prefixes import Prefixes
 from tests.fakes import FakeClock, FakeTransport, make_delivery, make_work
@@ -85,6 +92,18 @@ class Engine:
             work = make_work(name, model=model, prompt=prompt, max_tokens=max_tokens, **changes)
             self.transport.send(make_delivery(work))
 
+    def embed(self, name: str, *texts: tuple[int, ...], model: str) -> None:
+        work = wire.VectorWork(
+            request_id=name,
+            model=model,
+            tenant="user:1",
+            priority=wire.Priority.API,
+            submitted_at=1000.0,
+            accepted_at=1000.0,
+            inputs=texts,
+        )
+        self.transport.send(VectorDelivery(work=work, fence=1, attempt=1, next_seq=1))
+
     def finish(self, *names: str) -> None:
         self.most_rows = self.most_bytes = self.most_used_bytes = 0
         for _ in range(MOST_TURNS):
@@ -97,7 +116,8 @@ class Engine:
     def _note_most(self) -> None:
         """In a call of its own: who keeps a handle keeps the model in memory."""
         for handle in self.worker._pool.handles:
-            self.most_rows = max(self.most_rows, len(handle.scheduler.rows))
+            if isinstance(handle, ModelHandle):
+                self.most_rows = max(self.most_rows, len(handle.scheduler.rows))
             self.most_bytes = max(self.most_bytes, handle.weight_bytes + handle.row_bytes)
 
     def turn(self, times: int = 1) -> None:
@@ -107,6 +127,19 @@ class Engine:
             now = self.memory.read()
             used_bytes = max(now.peak_bytes, now.active_bytes + now.pool_bytes)
             self.most_used_bytes = max(self.most_used_bytes, used_bytes)
+
+    def turn_until(self, holds: Callable[[], bool]) -> None:
+        for _ in range(MOST_TURNS):
+            if holds():
+                return
+            self.turn()
+        raise AssertionError("it does not come to that")
+
+    def vectors(self, name: str) -> np.ndarray[Any, Any]:
+        """By place."""
+        done = [one for one in self.transport.events[name] if isinstance(one, wire.Embedded)]
+        packed = {one.place: base64.b64decode(one.vector) for one in done}
+        return np.array([np.frombuffer(packed[place], np.float32) for place in sorted(packed)])
 
     def usage(self, name: str) -> wire.Usage:
         end = self.transport.ends[name]

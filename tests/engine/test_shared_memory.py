@@ -10,7 +10,7 @@ import pytest
 
 from engine import wire
 from engine.model.loader import stored_weight_bytes
-from tests.engine.device_rig import Engine
+from tests.engine.device_rig import MODEL, Engine
 from tests.engine.model.rig import reference_tokens
 from tests.fakes import make_delivery, make_work
 from tests.tiny_models import tiny_model_path
@@ -60,3 +60,96 @@ def test_models_that_no_longer_fit_together_take_turns(engine: Engine) -> None:
     assert engine.most_used_bytes <= 1.02 * limit_bytes
     for work in (asked[3], asked[7]):  # the newest gave way
         assert engine.transport.tokens(work.request_id) == reference_tokens(work.model, work)
+
+
+def start_rows(engine: Engine, **most_tokens: int) -> None:
+    """One after the other, until each has a token."""
+    for number, (name, max_tokens) in enumerate(most_tokens.items()):
+        first_token = 10 + 1000 * number
+        engine.ask(name, prompt_tokens=900, first_token=first_token, max_tokens=max_tokens)
+        engine.turn_until(lambda name=name: bool(engine.transport.tokens(name)))  # type: ignore[misc]
+
+
+def kinds(engine: Engine, name: str) -> list[str]:
+    return [type(one).__name__ for one in engine.transport.events[name]]
+
+
+def test_who_gave_way_comes_back_by_its_prefix_and_writes_on(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, cache_memory_bytes=8 * MIB, cache_disk_bytes=0)
+    engine.configure()
+    start_rows(engine, old=500, new=20)
+    row_bytes = engine.worker._pool.row_bytes // 2
+    engine.configure(memory_ceiling_bytes=engine.weight_bytes + row_bytes * 3 // 2)
+    engine.turn_until(lambda: "Paused" in kinds(engine, "new"))
+    num_computed = len(engine.pieces("new"))
+    engine.finish("old", "new")
+    assert "Resumed" in kinds(engine, "new")
+    assert sum(engine.pieces("new")[num_computed + 1 :]) < 256  # the rest were whole blocks
+    assert len(engine.transport.tokens("new")) == 20
+    engine.ask("undisturbed", prompt_tokens=900, first_token=1010, max_tokens=20)
+    engine.finish("undisturbed")
+    assert engine.transport.tokens("new") == engine.transport.tokens("undisturbed")
+    engine.prefixes.close()
+
+
+def test_a_row_fails_for_memory_only_when_nobody_else_has_one(engine: Engine) -> None:
+    engine.configure()
+    start_rows(engine, old=900, new=900)
+    engine.set_limit(engine.weight_bytes + engine.worker._pool.row_bytes // 4)
+    engine.turn_until(lambda: "old" in engine.transport.ends)
+    assert "Paused" in kinds(engine, "new") and "Paused" not in kinds(engine, "old")
+    engine.finish("new")
+    for name in ("old", "new"):
+        end = engine.transport.ends[name]
+        assert isinstance(end, wire.Failed) and end.code is wire.Code.DOES_NOT_FIT
+        assert "0.01 GiB of memory with its model and the limit is 0.01 GiB" in end.detail
+    engine.set_limit(100 * MIB)
+    engine.ask("later")
+    engine.finish("later")
+    assert isinstance(engine.transport.ends["later"], wire.Finished)
+
+
+def test_vectors_get_their_turn_beside_rows_that_fill_the_limit(engine: Engine) -> None:
+    """Chat goes on all the time: somebody new comes as soon as somebody has ended."""
+    engine.serve(spec(FIRST, kind=wire.ModelKind.EMBED), spec(SECOND, max_rows=16))
+    texts = tuple(tuple(range(start, start + 200)) for start in (10, 500, 1000, 2000))
+    engine.embed("undisturbed", *texts, model=FIRST)
+    chat = iter(works(SECOND, 400, prompt_tokens=600))
+    engine.transport.send(make_delivery(next(chat)))
+    engine.turn_until(lambda: len(engine.transport.ends) == 2)
+    limit_bytes = int(engine.weight_bytes + 5 * MIB)
+    engine.set_limit(limit_bytes)
+
+    def turn() -> None:
+        while engine.worker._pool.num_taken(SECOND) + len(engine.transport.inbox) < 16:
+            engine.transport.send(make_delivery(next(chat)))
+        engine.turn()
+
+    for _ in range(60):
+        turn()
+    engine.most_used_bytes = 0
+    engine.embed("vectors", *texts, model=FIRST)
+    num_before = len(engine.transport.ends)
+    for _ in range(1000):
+        turn()
+        if "vectors" in engine.transport.ends and len(engine.transport.ends) > num_before + 1:
+            break
+    assert engine.most_used_bytes <= 1.02 * limit_bytes
+    assert engine.vectors("vectors") == pytest.approx(engine.vectors("undisturbed"), abs=1e-3)
+
+
+def test_a_text_that_fits_in_pieces_only_stays_below_the_limit(engine: Engine) -> None:
+    engine.configure(kind=wire.ModelKind.EMBED)
+    text = tuple(range(10, 1510))
+    engine.embed("undisturbed", text, model=MODEL)
+    engine.finish("undisturbed")
+    needed_bytes = engine.most_used_bytes
+    (memory,) = engine.worker._pool.memories()
+    assert memory.needs is not None
+    limit_bytes = memory.weight_bytes + memory.needs.bytes_for(len(text))
+    assert limit_bytes < 0.8 * needed_bytes
+    engine.set_limit(limit_bytes)
+    engine.embed("tight", text, model=MODEL)
+    engine.finish("tight")
+    assert engine.most_used_bytes <= 1.02 * limit_bytes
+    assert engine.vectors("tight") == pytest.approx(engine.vectors("undisturbed"), abs=1e-3)

@@ -40,3 +40,25 @@ def test_a_long_text_that_was_begun_goes_on() -> None:
     num_runs = len(rig.computer.runs)
     rig.note(rig.handle.turn(limits=Limits(free_bytes=10)))
     assert len(rig.computer.runs) == num_runs + 1
+
+
+def test_a_text_that_memory_does_not_allow_at_once_is_computed_in_pieces() -> None:
+    """Intake let it in because it fits so, also where nobody else has a row."""
+    rig = Rig(estimate=ESTIMATE)
+    rig.add("a", (1,) * 1500)
+    limits = Limits(free_bytes=ESTIMATE.bundle_bytes(1, 200), is_quiet=True)
+    while not rig.handle.is_idle:
+        rig.note(rig.handle.turn(limits=limits))
+    assert rig.scores("a") == {0: 1500}
+    assert max(rig.computer.runs) <= 200
+
+
+def test_the_prefix_cache_gives_way_to_vectors() -> None:
+    rig = rig_with(2)
+    asked = []
+    limits = Limits(
+        free_bytes=10, tier_bytes=1 << 40, make_room=lambda needed, kept: asked.append(needed)
+    )
+    rig.note(rig.handle.turn(limits=limits))
+    assert len(rig.computer.runs) == 1
+    assert asked == [ESTIMATE.bundle_bytes(2, len(TEXT))]
