@@ -86,13 +86,13 @@ def test_time_away_earns_nothing(rig: Rig) -> None:
 
 def test_the_end_corrects_what_was_charged_in_advance(rig: Rig) -> None:
     engine = rig.engine()
-    rig.queue("talker", tenant="user:talker")
+    rig.queue("talker", tenant="user:a talker")  # of equals the first in the alphabet is next
     rig.queue("quiet", tenant="user:quiet")
     pull_ids(engine, 2)
     emit(engine, "talker", make_delta(*range(2000)), make_finished())
     emit(engine, "quiet", make_delta(1), make_finished())
 
-    rig.queue("talker2", tenant="user:talker")
+    rig.queue("talker2", tenant="user:a talker")
     rig.queue("quiet2", tenant="user:quiet")
     assert pull_ids(engine, 2) == ["quiet2", "talker2"]
 
