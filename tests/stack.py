@@ -169,6 +169,12 @@ class Stack:
         self.wait_until(is_new, f"{name} started again")
         self.wait_ready()
 
+    def lose_redis(self) -> None:
+        """Killed, and nothing is left of what it had written."""
+        for file in (self.data_dir / "redis").rglob("appendonly*.*"):
+            file.unlink()
+        self.wait_restarted("redis", self.kill("redis"))
+
     # -- use ------------------------------------------------------------------------------------
 
     def manage(self, *arguments: str) -> str:

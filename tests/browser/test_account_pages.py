@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from tests.browser.chat import Chat
 from tests.browser.conftest import OpenPage, accessibility_faults
+from tests.browser.held import Held
 from tests.stack import Stack
 
 PATHS = ("/accounts/people/", "/accounts/keys/", "/limits/", "/usage/", "/usage/team/")
@@ -42,6 +43,29 @@ def test_a_new_keys_example_works_as_it_is_shown(open_page: OpenPage) -> None:
     expect(line).to_contain_text("127.0.0.1")
     line.get_by_role("link", name="Limits").click()
     expect(page.get_by_role("heading", name="Limits of the key “terminal”")).to_be_visible()
+
+
+def test_a_second_click_makes_no_second_key(open_page: OpenPage) -> None:
+    page = open_page("/accounts/keys/")
+    page.get_by_label("Name").fill("twice")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.method))
+    waiting = Held(page, "**/accounts/keys/")
+    with page.expect_console_message(lambda line: line.text == "clicked twice"):
+        page.evaluate(_CLICK_TWICE)
+    assert sent == ["POST"]
+    waiting.let_go()
+    prefix = page.locator("#secret").inner_text()[: len("sk-hearth-") + 8]
+    page.get_by_role("link", name="back to my keys").click()
+    expect(page.locator(".key", has_text="twice")).to_contain_text([prefix])
+
+
+_CLICK_TWICE = """
+    const button = document.querySelector(".inline-form button");
+    button.click();
+    setTimeout(() => button.click(), 200);
+    setTimeout(() => console.log("clicked twice"), 500);
+"""
 
 
 def test_from_an_invitation_to_the_first_answer_within_a_minute(open_page: OpenPage) -> None:
