@@ -95,7 +95,9 @@ class Fared:
     cached_tokens: int
 
 
-def first_token(num_tokens: int, delay: Callable[[int], float] | None) -> Fared:
+def first_token(
+    num_tokens: int, delay: Callable[[int], float] | None, *, decode_share: float
+) -> Fared:
     """What a prompt takes when all of it is on disk; None: when nothing is."""
     clock = FakeClock()
     prompt = [7 + number % 90 for number in range(num_tokens)]
@@ -108,7 +110,7 @@ def first_token(num_tokens: int, delay: Callable[[int], float] | None) -> Fared:
         revive=revive,
         rows=rows,
     )
-    spec = wire.ModelSpec(name="m", path="")
+    spec = wire.ModelSpec(name="m", path="", decode_share=decode_share)
     runner = CopyingRunner(clock)
     needs = Needs(has_slices=True, has_boundaries=False)
     handle = ModelHandle(
@@ -157,19 +159,20 @@ def rows_on_disk(work: wire.Work) -> list[Row]:
     ]
 
 
+@pytest.mark.parametrize("decode_share", [0.5, 0.0])
 @pytest.mark.parametrize("num_tokens", [300, 1_800, 8_000])
 @pytest.mark.parametrize("quick_share", [0.0, 0.6])
 @pytest.mark.parametrize("seconds_each", [0.0001, 0.005, 0.05, NEVER])
 def test_a_disk_costs_at_most_a_tenth_of_computing(
-    num_tokens: int, quick_share: float, seconds_each: float
+    num_tokens: int, quick_share: float, seconds_each: float, decode_share: float
 ) -> None:
     quick = int(quick_share * num_tokens) // BLOCK_TOKENS
 
     def delay(number: int) -> float:
         return 0.0001 if number < quick else seconds_each
 
-    computed = first_token(num_tokens, None)
-    found = first_token(num_tokens, delay)
+    computed = first_token(num_tokens, None, decode_share=decode_share)
+    found = first_token(num_tokens, delay, decode_share=decode_share)
     assert found.seconds <= 1.1 * computed.seconds
     num_records = -(-num_tokens // BLOCK_TOKENS)
     reading_seconds = sum(delay(number) for number in range(num_records))

@@ -14,6 +14,7 @@ import pytest
 
 from engine.cache.disk_tier import MAX_UNLINKS, DiskLimits
 from engine.cache.files import RealFiles
+from engine.cache.record import ArrayBytes
 
 from .toys import UNLIMITED, arrays_of, content_of, make_disk, make_rows, record_files
 
@@ -120,7 +121,7 @@ def test_swapped_files_are_two_misses(tmp_path: Path) -> None:
     assert [disk.load(row.record, row.tokens) for row in rows] == [None, None]
 
 
-def test_a_symlink_in_a_records_place_is_not_followed(tmp_path: Path) -> None:
+def test_a_symlink_in_a_records_place_is_neither_read_nor_written_through(tmp_path: Path) -> None:
     disk = make_disk(tmp_path / "cache")
     (row,) = make_rows(1)
     disk.save(row, arrays_of(row))
@@ -128,8 +129,11 @@ def test_a_symlink_in_a_records_place_is_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     path.rename(elsewhere)
     path.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
     assert disk.load(row.record, row.tokens) is None
-    assert elsewhere.exists()
+    path.symlink_to(elsewhere)
+    assert disk.save(row, [ArrayBytes("f", (4,), b"else")]).is_persisted
+    assert not path.is_symlink() and elsewhere.read_bytes() == before
 
 
 def test_a_deleted_directory_changes_nothing_but_speed(tmp_path: Path) -> None:
