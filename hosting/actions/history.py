@@ -10,11 +10,14 @@ a process dies, and several processes that record at once do no harm.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import itertools
 
 from django.db import transaction
 from django.db.models import Q
 
+from accounts.models import UsageRecord
+from engine import wire
 from hosting.actions.readings import Reading, merge, read
 from hosting.engine_client import get_client
 from hosting.models import EngineReading
@@ -73,9 +76,14 @@ def record_readings(now: float) -> None:
     num_queued = len(client.waiting())
     for index, status in enumerate(statuses):
         before = _last(status.engine, before=at)
-        # The queue is everybody's: it is counted once
-        queued = num_queued if index == 0 else 0
-        reading = read(status, num_queued=queued, before=_reading_of(before))
+        # Queue and refusals are of no engine in particular: they are told once
+        is_first = index == 0
+        reading = read(
+            status,
+            num_queued=num_queued if is_first else 0,
+            before=_reading_of(before),
+            refusals=_refusals(before.at, at) if is_first and before else (),
+        )
         with transaction.atomic():
             # Another process may have been quicker: what it read stands
             EngineReading.objects.bulk_create(
@@ -106,6 +114,21 @@ def latest_slot() -> int:
     """When something was recorded last; 0 if never."""
     rows = EngineReading.objects.filter(step_seconds=FINEST_SECONDS)
     return rows.order_by("-at").values_list("at", flat=True).first() or 0
+
+
+def _refusals(since: int, until: int) -> list[wire.MemoryMark]:
+    """Requests that would never have fitted, a slot late: until then the ledger knows them."""
+    first, end = (
+        datetime.datetime.fromtimestamp(at - FINEST_SECONDS, datetime.UTC) for at in (since, until)
+    )
+    lines = UsageRecord.objects.filter(
+        end=UsageRecord.End.REFUSED,
+        error_code=wire.Code.DOES_NOT_FIT,
+        created_at__gte=first,
+        created_at__lt=end,
+    )
+    known = lines.order_by("created_at").values_list("created_at", "model_name")
+    return [wire.MemoryMark(kind="refusal", at=at.timestamp(), model=name) for at, name in known]
 
 
 def _last(engine: str, *, before: int) -> EngineReading | None:

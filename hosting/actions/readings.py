@@ -47,13 +47,22 @@ class Reading:
         return dataclasses.asdict(self)
 
 
-def read(status: wire.EngineStatus, *, num_queued: int, before: Reading | None) -> Reading:
-    """A heartbeat. What its counters have grown by since `before` are its counts."""
+def read(
+    status: wire.EngineStatus,
+    *,
+    num_queued: int,
+    before: Reading | None,
+    refusals: Sequence[wire.MemoryMark] = (),
+) -> Reading:
+    """A heartbeat. What its counters have grown by since `before` are its counts. `refusals`: of
+    requests, which no engine has seen."""
     totals = _totals(status)
+    counts = [_growth(status, totals, before), {"num_refused": len(refusals)} if refusals else {}]
+    marks = _new_marks(status, since=before.beat_at if before else status.beat_at)
     return Reading(
         gauges=_gauges(status, num_queued),
-        counts=_growth(status, totals, before),
-        marks=_new_marks(status, since=before.beat_at if before else status.beat_at),
+        counts=_sum(counts),
+        marks=[wire.as_dict(mark) for mark in (*marks, *refusals)][-MAX_MARKS:],
         started_at=status.started_at,
         beat_at=status.beat_at,
         totals=totals,
@@ -96,9 +105,9 @@ def _growth(status: wire.EngineStatus, totals: _Numbers, before: Reading | None)
     return {name: value for name, value in grown.items() if value}
 
 
-def _new_marks(status: wire.EngineStatus, *, since: float) -> list[dict[str, Any]]:
+def _new_marks(status: wire.EngineStatus, *, since: float) -> list[wire.MemoryMark]:
     marks = status.memory.marks if status.memory else ()
-    return [wire.as_dict(mark) for mark in marks if mark.at > since][-MAX_MARKS:]
+    return [mark for mark in marks if mark.at > since]
 
 
 def _gauges(status: wire.EngineStatus, num_queued: int) -> _Numbers:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+import uuid
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accounts.models import UsageRecord
 from engine import wire
 from engine.transport.connection import connect
 from hosting.actions.history import WINDOWS, history, known_engines, latest_slot, record_readings
@@ -111,6 +114,28 @@ def test_marks_come_once(engine_says: Any) -> None:
         if reading
     ]
     assert kinds == [[], ["unload"], []]
+
+
+def test_requests_that_would_never_have_fitted_are_marked_once(engine_says: Any) -> None:
+    """No engine has seen them: intake refused them."""
+
+    def refuse(seconds: float, code: str) -> None:
+        moment = datetime.datetime.fromtimestamp(START + seconds, datetime.UTC)
+        UsageRecord.objects.create(
+            generation_id=uuid.uuid4(), end="refused", error_code=code, model_name="demo",
+            created_at=moment,
+        )  # fmt: skip
+
+    refuse(7, wire.Code.DOES_NOT_FIT)
+    refuse(8, wire.Code.QUEUE_FULL)
+    refuse(9.5, wire.Code.DOES_NOT_FIT)
+    for at in (0, 5, 10, 15, 20):
+        engine_says(memory=wire.MemoryStatus(limit_bytes=10))
+        record_readings(START + at)
+    seen = window("5m", START + 20)
+    told = [(mark["kind"], mark["at"] - START) for one in seen.readings[-5:] for mark in one.marks]
+    assert told == [("refusal", 7.0), ("refusal", 9.5)]
+    assert sum(filter(None, seen.counts("num_refused"))) == 2
 
 
 def test_coarser_slots_add_counts_and_average_gauges(engine_says: Any) -> None:
