@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import time
@@ -11,6 +12,7 @@ from functools import partial
 import pytest
 
 from engine.cache.captures import Captured, Payload
+from engine.cache.memory_tier import MemoryTier
 from engine.cache.plan import Miss, Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
@@ -21,9 +23,12 @@ from .toys import (
     RECURRENT,
     ROOT,
     compute,
+    dump,
     make_cache,
+    make_rows,
     query,
     restored_tokens,
+    revive,
     tenant,
 )
 
@@ -95,6 +100,15 @@ def test_a_repeated_block_is_not_taken_for_another_place() -> None:
     plan = cache.plan(query([*block, *block, *block]))
     assert plan.num_tokens == 2 * BLOCK_TOKENS
     assert cache.plan(query([9, *block])).is_cold
+
+
+def test_a_key_is_not_believed_without_its_tokens() -> None:
+    """Were two prefixes ever of one key, or a row of the index wrong in itself."""
+    first, second = make_rows(2)
+    forged = dataclasses.replace(second, tokens=first.tokens)
+    memory = MemoryTier(budget_bytes=1 << 40)
+    cache = PrefixCache(memory, None, dump=dump, revive=revive, rows=[first, forged])
+    assert cache.plan(query(range(600))).num_tokens == BLOCK_TOKENS
 
 
 def test_a_prompt_that_begins_a_stored_one_is_covered_but_for_its_last_token() -> None:
