@@ -36,7 +36,7 @@ function drawModels(models) {
     return element("tr", "",
       element("td", "", element("strong", "", model.name), element("small", "", state)),
       cell("Weights", bytes(model.weight_bytes)),
-      cell("Room for rows", model.room_bytes > 0 ? bytes(model.room_bytes) : "none, too large"),
+      cell("Room for rows", model.room_bytes > 0 ? bytes(model.room_bytes) : "none"),
       cell("Per token", model.token_bytes === null ? "–" : bytes(model.token_bytes)));
   }));
   byId("memory-models-panel").hidden = models.length === 0;
