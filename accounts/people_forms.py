@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.utils.translation import gettext_lazy as _
 
@@ -28,6 +29,7 @@ class InvitationForm(forms.Form):
 
     def __init__(self, *args: Any, by: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.fields["email"].required = settings.OIDC_MAY_LINK_EMAIL
         group = self.fields["group"]
         group.queryset = groups_managed_by(by)
         if not by.is_superuser:
@@ -43,7 +45,14 @@ class InvitationForm(forms.Form):
 
 
 class AcceptForm(NewPersonForm):
-    """Who accepts an invitation."""
+    """Who accepts an invitation. Where an e-mail is enough to become the person who has it, nobody
+    takes another's before they come: it is the one that was invited.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        is_told = bool(self.initial.get("email"))
+        self.fields["email"].disabled = settings.OIDC_MAY_LINK_EMAIL and is_told
 
     @property
     def answers(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts.limits import allowance_of
+from hosting.actions.admission import check_may_use
 from hosting.actions.conversations import get_servable_model
 from hosting.api import anthropic_models
 from hosting.api.answer_view import AwaitedView
@@ -47,13 +48,13 @@ class OneModel(ModelView):
     @extend_schema(
         operation_id="retrieve_model",
         summary="One model",
-        responses={200: Model, **dict.fromkeys((401, 404, 500, 503), Error)},
+        responses={200: Model, **dict.fromkeys((401, 403, 404, 500, 503), Error)},
     )
     def get(self, http_request: Request, name: str) -> Response:
-        if speaks_anthropic(http_request):
-            row = get_servable_model(model_name(name))
-            return Response(anthropic_models.one_model(row))
-        return Response(_model(get_servable_model(name)))
+        is_anthropic = speaks_anthropic(http_request)
+        row = get_servable_model(model_name(name) if is_anthropic else name)
+        check_may_use(http_request.user, http_request.auth, row)
+        return Response(anthropic_models.one_model(row) if is_anthropic else _model(row))
 
 
 def _model(row: HostedModel) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
@@ -169,3 +170,16 @@ def test_a_stale_page_is_told_that_the_link_was_used(
     address = f"/accounts/invitations/{invitation.pk}/withdraw/"
     html = admin_page.post(address, follow=True).content.decode()
     assert "was used already" in html and "is withdrawn" not in html
+
+
+def test_where_an_e_mail_opens_an_account_nobody_takes_anothers(
+    administrator: User, admin_page: Client, settings: Any
+) -> None:
+    """Who signs in by the provider later would become the person who was here first."""
+    settings.OIDC_MAY_LINK_EMAIL = True
+    response = admin_page.post(PEOPLE, {"role": "member"})
+    assert "This field is required" in response.content.decode()
+    _, path = invite(administrator, role="member", email="new@example.org")
+    Client().post(path, ANSWERS | {"email": "boss@example.org"})
+    assert User.objects.filter(email="new@example.org").exists()
+    assert not User.objects.filter(email="boss@example.org").exists()

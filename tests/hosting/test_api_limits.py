@@ -123,6 +123,8 @@ async def test_models_are_listed_as_far_as_they_may_be_used(
     await Quota.objects.acreate(api_key=key, allowed_models=["another"])
     listed = await api.get("/v1/models")
     assert [one["id"] for one in listed.json()["data"]] == ["another"]
+    found = [(await api.get(f"/v1/models/{name}")).status_code for name in ("another", "demo")]
+    assert found == [200, 403]
 
 
 def test_the_chat_page_uses_a_model_that_may_be_used(
