@@ -11,8 +11,9 @@ from engine.sizing.estimate import Estimate
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPlan:
     """`num_rows` rows of `row_tokens` tokens. `most_rows`: so many of this length fit;
-    `most_tokens`: so long may all of them be, `most_tokens_alone` one of them. None where no
-    ceiling is known."""
+    `most_tokens`: so long may all of them be; `most_tokens_alone`: so long one of them that is
+    computed in the smallest slices, as it is where memory is short. None where no ceiling is known.
+    """
 
     weight_bytes: int
     row_bytes: int
@@ -46,6 +47,9 @@ def plan_memory(
         needed_bytes = weight_bytes + sum(_parts(estimate, rows, tokens, slice_tokens))
         return ceiling_bytes is None or needed_bytes <= ceiling_bytes
 
+    def fits_alone(tokens: int) -> bool:
+        return ceiling_bytes is None or weight_bytes + estimate.alone_bytes(tokens) <= ceiling_bytes
+
     row_bytes, working_bytes = _parts(estimate, num_rows, row_tokens, slice_tokens)
     plan = MemoryPlan(
         weight_bytes=weight_bytes,
@@ -61,7 +65,7 @@ def plan_memory(
         plan,
         most_rows=_most(num_rows, lambda rows: fits(rows, row_tokens)),
         most_tokens=_most(row_tokens, lambda tokens: fits(num_rows, tokens)),
-        most_tokens_alone=_most(row_tokens, lambda tokens: fits(1, tokens)),
+        most_tokens_alone=_most(row_tokens, fits_alone),
     )
 
 

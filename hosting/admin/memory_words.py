@@ -60,9 +60,11 @@ def trouble_of(plan: MemoryPlan, *, has_ceiling: bool) -> Trouble | None:
             detail=f"The weights alone need {_size(plan.weight_bytes)}, and {available}. What "
             f"would help: a smaller or a quantised model, or more of {whose}.",
         )
-    if not plan.most_rows:
+    if (plan.most_tokens_alone or 0) < plan.row_tokens:
         return _too_long(plan, available)
-    helps = [f"at most {plan.most_rows:,} rows"]
+    helps = (
+        [f"at most {plan.most_rows:,} rows"] if plan.most_rows else ["shorter pieces of prompts"]
+    )
     if plan.most_tokens:
         helps.append(f"a context limit of at most {plan.most_tokens:,} tokens")
     return Trouble(
@@ -75,7 +77,7 @@ def trouble_of(plan: MemoryPlan, *, has_ceiling: bool) -> Trouble | None:
 
 
 def _too_long(plan: MemoryPlan, available: str) -> Trouble:
-    helps = "shorter pieces of a prompt"
+    helps = "a smaller or a quantised model"
     if plan.most_tokens_alone:
         helps = f"a context limit of at most {plan.most_tokens_alone:,} tokens"
     return Trouble(

@@ -46,6 +46,14 @@ def test_what_it_says_would_fit_fits_and_one_more_does_not(
     assert found.most_tokens <= found.most_tokens_alone <= tokens
 
 
+def test_one_row_alone_may_be_as_long_as_intake_lets_it_in() -> None:
+    found = plan(4, 32_768, 19)
+    assert found.most_tokens_alone
+    room_bytes = 3 * GIB
+    needs = ESTIMATE.needs()
+    assert abs(needs.most_tokens(room_bytes, at_most=32_768) - found.most_tokens_alone) <= 256
+
+
 def test_beside_weights_that_fill_the_ceiling_nothing_fits() -> None:
     found = plan(4, 8192, 16)
     assert (found.fits, found.most_rows, found.most_tokens) == (False, 0, 0)
