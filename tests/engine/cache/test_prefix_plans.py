@@ -66,6 +66,18 @@ def test_an_edit_in_the_middle_keeps_every_token_before_it() -> None:
     restored_tokens(cache, query(edited), plan)
 
 
+@pytest.mark.parametrize("lengths", [(300, 450, 380), (450, 380, 300), (300, 380, 450)])
+def test_of_prompts_that_part_inside_a_block_the_one_that_agrees_longest_is_used(
+    lengths: tuple[int, ...],
+) -> None:
+    cache = make_cache()
+    for length in lengths:
+        compute(cache, query([*PROMPT[:length], *range(5000 + length, 5700)]))
+    plan = cache.plan(query(PROMPT))
+    assert plan.num_tokens == 450
+    restored_tokens(cache, query(PROMPT), plan)
+
+
 def test_an_edit_in_the_middle_walks_a_hybrid_back_to_its_boundary() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, needs=HYBRID), boundaries=[512])

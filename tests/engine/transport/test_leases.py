@@ -101,6 +101,15 @@ def test_what_came_back_goes_before_what_waits(rig: Rig) -> None:
     assert pull_ids(engine, 3) == ["a", "b", "c"]
 
 
+def test_what_comes_back_together_keeps_the_order_of_its_first_arrival(rig: Rig) -> None:
+    names = ["c", "a", "d", "b"]  # leases of one moment are released by the alphabet
+    rig.queue(*names)
+    engine = rig.engine()
+    assert pull_ids(engine, 4) == names
+    engine.give_back()
+    assert pull_ids(engine, 4) == names
+
+
 def test_a_request_that_kills_its_engine_twice_is_poison(rig: Rig) -> None:
     rig.queue("a")
     for _ in range(2):
