@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from accounts.limits import Allowance, Limits, SharedBudget
@@ -69,15 +69,19 @@ class Meter:
 def meters_of(
     user: User, api_key: ApiKey | None, allowance: Allowance, now: datetime.datetime
 ) -> list[Meter]:
-    """Every limit that is set, of the person and of the key; of shared budgets the fullest."""
+    """Every limit that is set, of the person and of the key; of shared budgets the fullest.
+
+    What is spent is read last: what ends in between counts twice for once, never not at all.
+    """
     scopes = [_Scope(allowance.person, f"user:{user.pk}")]
     if allowance.key is not None and api_key is not None:
         scopes.append(_Scope(allowance.key, f"key:{api_key.pk}", api_key.pk))
     uses = _uses(user, scopes, now)
+    held = reserved_in_groups([budget.group_id for budget in allowance.shared])
     pots = [_Scope(budget.limits, budget.subject) for budget in allowance.shared]
     spent = _spent([*scopes, *pots], now)
     found = [meter for scope in scopes for meter in _meters(scope, uses, spent, now)]
-    return found + _of_shared(allowance.shared, spent, now)
+    return found + _of_shared(allowance.shared, spent, held, now)
 
 
 class _Scope(NamedTuple):
@@ -133,13 +137,15 @@ def _spent(scopes: Sequence[_Scope], now: datetime.datetime) -> Spent:
 
 
 def _of_shared(
-    budgets: Sequence[SharedBudget], spent: Spent, now: datetime.datetime
+    budgets: Sequence[SharedBudget],
+    spent: Spent,
+    held: Mapping[int, int],
+    now: datetime.datetime,
 ) -> list[Meter]:
-    reserved = reserved_in_groups([budget.group_id for budget in budgets])
     pots = []
     for budget in budgets:
-        held = reserved.get(budget.group_id, 0)
-        meters = _budgets(_Scope(budget.limits, budget.subject), spent, now, held)
+        reserved = held.get(budget.group_id, 0)
+        meters = _budgets(_Scope(budget.limits, budget.subject), spent, now, reserved)
         pots.append([dataclasses.replace(meter, shared=budget) for meter in meters])
     return max(pots, key=lambda meters: min(meter.left for meter in meters), default=[])
 

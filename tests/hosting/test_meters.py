@@ -7,7 +7,9 @@ import uuid
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.keys import create_api_key
@@ -60,6 +62,19 @@ def test_of_a_person_only_what_is_open_is_looked_at(person: User) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)
         assert "generations_open_of_person" in cursor.fetchone()[3]
+
+
+def test_what_ends_while_it_is_looked_at_is_not_missed(person: User, key: ApiKey) -> None:
+    """Its reservation is read before its cost, so one of them is there."""
+    group = Group.objects.create(name="research")
+    person.groups.add(group)
+    for whose in ({"user": person}, {"api_key": key}, {"group": group, "shared_tokens_per_day": 9}):
+        Quota.objects.create(tokens_per_day=9, tokens_per_month=9, **whose)
+    allowance = allowance_of(person, key)
+    with CaptureQueriesContext(connection) as asked:
+        meters_of(person, key, allowance, timezone.now())
+    tables = ["spending" if "accounts_spending" in one["sql"] else "open" for one in asked]
+    assert tables == ["open", "open", "spending"]
 
 
 def test_a_person_uses_what_all_their_keys_and_the_chat_do(person: User, key: ApiKey) -> None:
