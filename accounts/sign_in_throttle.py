@@ -7,6 +7,7 @@ Success clears the account's attempts from that address; age clears the rest.
 from __future__ import annotations
 
 import datetime
+import ipaddress
 import math
 
 from django.db.models import QuerySet
@@ -31,8 +32,8 @@ class TooManyAttempts(Exception):
 
 def begin_attempt(email: str, address: str) -> None:
     """Count one attempt before its password is looked at. Raises TooManyAttempts."""
-    attempt = _count(_hash(email), address)
-    from_address = SignInAttempt.objects.filter(address=address)
+    attempt = _count(_hash(email), _connection_of(address))
+    from_address = SignInAttempt.objects.filter(address=attempt.address)
     on_account = from_address.filter(email_hash=attempt.email_hash)
     _check(attempt, on_account, MAX_ON_ACCOUNT)
     _check(attempt, from_address, MAX_FROM_ADDRESS)
@@ -47,6 +48,7 @@ def begin_second_factor(person_id: int, address: str) -> None:
 
 def forget_attempts(email: str, address: str) -> None:
     """After a success."""
+    address = _connection_of(address)
     SignInAttempt.objects.filter(email_hash=_hash(email), address=address).delete()
 
 
@@ -67,6 +69,14 @@ def _check(attempt: SignInAttempt, attempts: QuerySet[SignInAttempt], limit: int
     oldest = attempts.order_by("attempted_at").values_list("attempted_at", flat=True).first()
     now = timezone.now()
     raise TooManyAttempts((oldest or now) + WINDOW - now)
+
+
+def _connection_of(address: str) -> str:
+    """With IPv6 the first half of an address: whoever has one connection may choose the other."""
+    ip = ipaddress.ip_address(address)
+    if ip.version == 4 or ip.ipv4_mapped:
+        return address
+    return str(ipaddress.IPv6Address(int(ip) >> 64 << 64))
 
 
 def _second_factor_of(person_id: int) -> str:

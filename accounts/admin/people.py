@@ -55,7 +55,7 @@ class PersonChangeForm(FreshForm):
 
 @admin.register(User)
 class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
-    """Only administrators give powers, and only they touch an administrator's account."""
+    """Only administrators give powers, and only they touch others' accounts that have some."""
 
     audit_noun = "person"
     inlines = [QuotaInline]
@@ -196,7 +196,9 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
 
 
 def _may_touch(request: HttpRequest, person: User | None) -> bool:
-    return request.user.is_superuser or person is None or not person.is_superuser
+    """A password that one sets is a way into the account, and to what it may do."""
+    has_powers = person is not None and (person.is_superuser or person.is_staff)
+    return request.user.is_superuser or not has_powers or person == request.user
 
 
 class PermissionsField(forms.ModelMultipleChoiceField):

@@ -189,6 +189,14 @@ def test_a_list_without_lines_makes_up_no_number(admin_page: Client, path: str) 
     assert "yielded" not in html
 
 
+@pytest.mark.parametrize("path", ["password/", "delete/", "change/"])
+def test_a_manager_cannot_become_another_one_who_may_more(manager: User, path: str) -> None:
+    other = User.objects.create_user("other@example.org", is_staff=True)
+    response = signed_in(manager).post(f"{PEOPLE}{other.pk}/{path}", {"post": "yes"})
+    assert response.status_code == 403
+    assert signed_in(manager).get(f"{PEOPLE}{manager.pk}/change/").status_code == 200
+
+
 def test_a_manager_deletes_no_administrator_among_others(
     manager: User, administrator: User, person: User
 ) -> None:

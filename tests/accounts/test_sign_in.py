@@ -11,7 +11,12 @@ from django.utils import timezone
 
 from accounts import sign_in_throttle
 from accounts.models import SignInAttempt, User
-from accounts.sign_in_throttle import MAX_ON_ACCOUNT, TooManyAttempts, begin_attempt
+from accounts.sign_in_throttle import (
+    MAX_ON_ACCOUNT,
+    TooManyAttempts,
+    begin_attempt,
+    forget_attempts,
+)
 from tests.accounts.conftest import PASSWORD
 
 URL = "/accounts/sign-in/"
@@ -100,6 +105,22 @@ def test_guessing_from_elsewhere_does_not_lock_a_person_out(db: None) -> None:
     for _ in range(MAX_ON_ACCOUNT):
         begin_attempt("ada@example.org", "10.0.0.1")
     begin_attempt("ada@example.org", "10.0.0.2")
+
+
+def test_a_new_address_of_the_same_connection_is_no_way_around(db: None) -> None:
+    for number in range(MAX_ON_ACCOUNT):
+        begin_attempt("ada@example.org", f"2001:db8::{number}:1")
+    with pytest.raises(TooManyAttempts):
+        begin_attempt("ada@example.org", "2001:db8::ffff")
+    begin_attempt("ada@example.org", "2001:db8:0:1::1")
+    forget_attempts("ada@example.org", "2001:db8::abcd")
+    assert SignInAttempt.objects.count() == 1
+
+
+@pytest.mark.parametrize("address", ["::ffff:10.0.0.{}", "10.0.0.{}"])
+def test_with_ipv4_each_address_counts_by_itself(db: None, address: str) -> None:
+    for number in range(2 * MAX_ON_ACCOUNT):
+        begin_attempt("ada@example.org", address.format(number))
 
 
 def test_one_address_cannot_go_through_all_people(db: None) -> None:
