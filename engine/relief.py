@@ -19,10 +19,10 @@ from engine.live_request import LiveRequest
 from engine.model.memory import Memory
 from engine.pool import ModelPool
 from engine.shelf import Handle
+from engine.sizing.words import allowed_size, needed_size
 from engine.wire import Level
 
 _TURNS_TO_WAIT = 3  # the device works one step ahead: so long until a row's memory is free
-_GIB = 1024**3
 
 
 class Relief:
@@ -144,7 +144,7 @@ class Relief:
         if self._pool.weight_bytes >= self._guard.limit_bytes:
             remedy = "The models' weights alone need more: unload one or raise the limit."
         detail = (
-            f"The request needs {used_bytes / _GIB:.2f} GiB of memory with its model and the limit "
-            f"is {self._guard.limit_bytes / _GIB:.2f} GiB. {remedy}"
+            f"The request needs {needed_size(used_bytes)} of memory with its model and the limit "
+            f"is {allowed_size(self._guard.limit_bytes)}. {remedy}"
         )
         return handle.end(live, wire.Code.DOES_NOT_FIT, detail)

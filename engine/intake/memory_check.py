@@ -116,6 +116,15 @@ def _places(beat: wire.EngineStatus) -> Iterable[_Place]:
             yield _Place(
                 memory=memory,
                 needs=memory.needs,
-                limit_bytes=beat.memory.limit_bytes,
+                limit_bytes=_limit_bytes(beat.memory, memory),
                 others=tuple(one for one in beat.memory.models if one is not memory),
             )
+
+
+def _limit_bytes(engine: wire.MemoryStatus, model: wire.ModelMemory) -> int:
+    """The engine's, or what is the model's own where that is less than pinned models leave."""
+    pinned_bytes = sum(
+        one.weight_bytes for one in engine.models if one.is_pinned and one is not model
+    )
+    own_bytes = model.weight_bytes + model.room_bytes
+    return own_bytes if own_bytes < engine.limit_bytes - pinned_bytes else engine.limit_bytes

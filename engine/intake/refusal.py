@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from engine import wire
-
-_GIB = 1024**3
+from engine.sizing.words import allowed_size, needed_size
 
 
 class Refusal(Exception):
@@ -87,8 +86,8 @@ def does_not_fit(
         wire.Refused(
             code=wire.Code.DOES_NOT_FIT,
             detail=(
-                f"This request needs {needed_bytes / _GIB:.2f} GiB of memory and the limit is "
-                f"{limit_bytes / _GIB:.2f} GiB. What would help: {', or '.join(helps)}."
+                f"This request needs {needed_size(needed_bytes)} of memory and the limit is "
+                f"{allowed_size(limit_bytes)}. What would help: {', or '.join(helps)}."
             ),
             param=param,
             numbers={

@@ -113,6 +113,11 @@ class Engine:
             self._note_most()
         raise AssertionError("the answers do not come to an end")
 
+    @property
+    def num_rows(self) -> int:
+        handles = (one for one in self.worker._pool.handles if isinstance(one, ModelHandle))
+        return sum(len(one.scheduler.rows) for one in handles)
+
     def _note_most(self) -> None:
         """In a call of its own: who keeps a handle keeps the model in memory."""
         for handle in self.worker._pool.handles:

@@ -10,6 +10,7 @@ import pytest
 
 from engine import wire
 from engine.model.loader import stored_weight_bytes
+from engine.sizing.words import allowed_size
 from tests.engine.device_rig import MODEL, Engine
 from tests.engine.model.rig import reference_tokens
 from tests.fakes import make_delivery, make_work
@@ -50,8 +51,7 @@ def test_models_that_no_longer_fit_together_take_turns(engine: Engine) -> None:
     engine.serve(spec(FIRST), spec(SECOND))
     asked = [*works(FIRST, 4), *works(SECOND, 4)]
     engine.transport.send(*map(make_delivery, asked))
-    while sum(len(one.scheduler.rows) for one in engine.worker._pool.handles) < len(asked):
-        engine.turn()
+    engine.turn_until(lambda: engine.num_rows == len(asked))
     limit_bytes = max(WEIGHTS[FIRST], WEIGHTS[SECOND]) + 4 * MIB
     assert limit_bytes < WEIGHTS[FIRST] + WEIGHTS[SECOND]
     engine.set_limit(limit_bytes)
@@ -95,14 +95,15 @@ def test_who_gave_way_comes_back_by_its_prefix_and_writes_on(tmp_path: Path) -> 
 def test_a_row_fails_for_memory_only_when_nobody_else_has_one(engine: Engine) -> None:
     engine.configure()
     start_rows(engine, old=900, new=900)
-    engine.set_limit(engine.weight_bytes + engine.worker._pool.row_bytes // 4)
+    limit_bytes = engine.weight_bytes + engine.worker._pool.row_bytes // 4
+    engine.set_limit(limit_bytes)
     engine.turn_until(lambda: "old" in engine.transport.ends)
     assert "Paused" in kinds(engine, "new") and "Paused" not in kinds(engine, "old")
     engine.finish("new")
     for name in ("old", "new"):
         end = engine.transport.ends[name]
         assert isinstance(end, wire.Failed) and end.code is wire.Code.DOES_NOT_FIT
-        assert "0.01 GiB of memory with its model and the limit is 0.01 GiB" in end.detail
+        assert f"the limit is {allowed_size(limit_bytes)}. A shorter prompt" in end.detail
     engine.set_limit(100 * MIB)
     engine.ask("later")
     engine.finish("later")

@@ -63,14 +63,18 @@ class ChatPage:
 
     def answer_of(self, generation: str) -> str:
         """The whole text, once the terminal event is there."""
+        last = self.end_of(generation)
+        assert last["type"] == "Finished", last
+        deltas = [event for _, event in self._events[generation] if event["type"] == "Delta"]
+        return "".join(event["text"] for event in deltas)
+
+    def end_of(self, generation: str) -> dict[str, Any]:
+        """The terminal event, once it is there."""
         if generation not in self._events:
             self.follow(generation)
         while not self._has_ended(generation):
             self._read_one()
-        last = self._events[generation][-1][1]
-        assert last["type"] == "Finished", last
-        deltas = [event for _, event in self._events[generation] if event["type"] == "Delta"]
-        return "".join(event["text"] for event in deltas)
+        return self._events[generation][-1][1]
 
     def follow(self, generation: str) -> None:
         """From after the last event that this page has."""

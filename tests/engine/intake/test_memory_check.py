@@ -7,6 +7,7 @@ import pytest
 from engine import wire
 from engine.intake.memory_check import MemoryCheck
 from engine.intake.refusal import Refusal
+from engine.sizing.words import allowed_size, needed_size
 from tests.makers import make_generate, make_status, make_work
 
 MIB = 1024**2
@@ -14,8 +15,13 @@ NEEDS = wire.RowNeeds(fixed_bytes=10 * MIB, token_bytes=MIB // 10)
 
 
 def beat(room_mib: int, *others: wire.ModelMemory, engine: str = "engine-1") -> wire.EngineStatus:
+    """Weights and pinned models take what is not room."""
+    pinned_bytes = sum(one.weight_bytes for one in others)
     demo = wire.ModelMemory(
-        name="demo", weight_bytes=100 * MIB, room_bytes=room_mib * MIB, needs=NEEDS
+        name="demo",
+        weight_bytes=(1000 - room_mib) * MIB - pinned_bytes,
+        room_bytes=room_mib * MIB,
+        needs=NEEDS,
     )
     memory = wire.MemoryStatus(limit_bytes=1000 * MIB, models=(demo, *others))
     return make_status(engine, memory=memory)
@@ -114,3 +120,31 @@ def test_a_text_that_never_fits_is_named() -> None:
     assert refused.numbers["shorter_by_tokens"] == pytest.approx(200, abs=2)
     assert refused.numbers["needed_bytes"] > refused.numbers["limit_bytes"] == 1000 * MIB
     assert "'large'" in refused.detail and "output" not in refused.detail
+
+
+def test_a_row_of_exactly_the_room_fits_and_one_token_more_does_not() -> None:
+    room_bytes = NEEDS.bytes_for(1700)
+    demo = wire.ModelMemory(name="demo", weight_bytes=100 * MIB, room_bytes=room_bytes, needs=NEEDS)
+    limit_bytes = demo.weight_bytes + room_bytes
+    memory = wire.MemoryStatus(limit_bytes=limit_bytes, models=(demo,))
+    check = MemoryCheck(lambda: [make_status(memory=memory)])
+    exact = work_of(1690, 10)
+    assert check.check(exact, param="messages") == exact
+    for work in (work_of(1691, 10), work_of(1690, 11)):
+        numbers = refusal_of(check, work).numbers
+        assert numbers["needed_bytes"] - numbers["limit_bytes"] == NEEDS.token_bytes
+        assert (numbers["limit_bytes"], numbers["shorter_by_tokens"]) == (limit_bytes, 1)
+        assert numbers["max_tokens"] == work.max_tokens - 1
+
+
+def test_a_need_that_passes_a_limit_by_little_reads_as_more() -> None:
+    assert (needed_size(15 * 1024**3 + 1), allowed_size(15 * 1024**3)) == ("15.01 GiB", "15.00 GiB")
+    assert (needed_size(9 * MIB + 1), allowed_size(9 * MIB)) == ("9.1 MiB", "9.0 MiB")
+
+
+def test_the_ceiling_of_a_model_is_the_limit_that_is_told() -> None:
+    demo = wire.ModelMemory(name="demo", weight_bytes=100 * MIB, room_bytes=50 * MIB, needs=NEEDS)
+    memory = wire.MemoryStatus(limit_bytes=9000 * MIB, models=(demo,))
+    refused = refusal_of(MemoryCheck(lambda: [make_status(memory=memory)]), work_of(5_000))
+    assert refused.numbers["limit_bytes"] == 150 * MIB
+    assert "the limit is 150.0 MiB" in refused.detail

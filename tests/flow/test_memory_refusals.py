@@ -1,0 +1,87 @@
+"""What never fits into memory is refused with numbers, and what they advise is accepted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from openai import InternalServerError, OpenAI
+
+from tests.flow.chat_page import MAX_TOKENS, ChatPage
+from tests.flow.test_model_settings import change
+from tests.stack import Stack
+
+pytestmark = pytest.mark.stack
+CEILING_GB = 0.008
+LONG_TOKENS, ANSWER_TOKENS = 4_000, 10
+REFUSAL = re.compile(
+    r"needs ([\d.]+) MiB of memory and the limit is ([\d.]+) MiB\. What would help: "
+    r"shorten the prompt by (\d+) tokens(?:, or ask for at most (\d+) output tokens)?\."
+)
+
+
+@pytest.fixture(scope="module")
+def narrow(stack: Stack, client: OpenAI, endless: str) -> Iterator[str]:
+    """A model that may take little memory, as soon as intake knows."""
+    change(stack, endless, memory_ceiling_gb=CEILING_GB)
+    stack.wait_until(lambda: refusal_of(client, endless, 3_000, 1) is not None, "the ceiling known")
+    yield endless
+    change(stack, endless, memory_ceiling_gb=None)
+
+
+def refusal_of(client: OpenAI, model: str, prompt_tokens: int, max_tokens: int) -> str | None:
+    try:
+        client.completions.create(
+            model=model, prompt=[[100] * prompt_tokens], max_tokens=max_tokens, temperature=0.0
+        )
+    except InternalServerError as error:
+        assert error.code == "does_not_fit" and error.status_code == 503
+        return error.message
+    return None
+
+
+def numbers_of(refusal: str | None) -> tuple[float, float, int, int]:
+    """Needed and limit in MiB, shorter by so many tokens, at most so many output tokens."""
+    assert refusal is not None
+    told = REFUSAL.search(refusal)
+    assert told is not None, refusal
+    needed, limit, shorter, output = told.groups()
+    return float(needed), float(limit), int(shorter), int(output or 0)
+
+
+def test_what_a_refusal_advises_is_accepted_and_one_token_more_is_not(
+    client: OpenAI, narrow: str
+) -> None:
+    """What is accepted comes last: the estimate learns from it, and then more may fit."""
+    needed, limit, shorter, _ = numbers_of(refusal_of(client, narrow, LONG_TOKENS, ANSWER_TOKENS))
+    assert needed > limit == pytest.approx(CEILING_GB * 1024, abs=0.1)
+    fitting = LONG_TOKENS - shorter
+    for prompt_tokens, max_tokens in ((fitting + 1, ANSWER_TOKENS), (fitting, ANSWER_TOKENS + 1)):
+        told = numbers_of(refusal_of(client, narrow, prompt_tokens, max_tokens))
+        assert told[0] > told[1] and told[2:] == (1, max_tokens - 1)
+    advised = (fitting, ANSWER_TOKENS), (fitting + 1, ANSWER_TOKENS - 1)
+    with ThreadPoolExecutor(len(advised)) as threads:
+        refusals = threads.map(lambda one: refusal_of(client, narrow, *one), advised)
+        assert list(refusals) == [None, None]
+
+
+def test_the_chat_page_is_told_the_same(stack: Stack, narrow: str) -> None:
+    with ChatPage(stack) as page:
+
+        def end_of(num_words: int) -> dict[str, object]:
+            return page.end_of(page.send("word " * num_words, model=narrow, seed=1))
+
+        refused = end_of(LONG_TOKENS // 2)
+        assert (refused["type"], refused["code"]) == ("Refused", "does_not_fit")
+        numbers = refused["numbers"]
+        assert isinstance(numbers, dict)
+        assert numbers["needed_bytes"] > numbers["limit_bytes"]
+        shorter_words = -(-int(numbers["shorter_by_tokens"]) // 2)  # of two tokens each
+        fitting_words = LONG_TOKENS // 2 - shorter_words
+        assert end_of(fitting_words + 1)["type"] == "Refused"
+        finished = end_of(fitting_words)
+        assert finished["type"] == "Finished"
+        assert isinstance(finished["usage"], dict)
+        assert finished["usage"]["completion_tokens"] < MAX_TOKENS  # as many as there is room for
