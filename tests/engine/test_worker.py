@@ -286,6 +286,20 @@ def test_buffers_are_given_back_after_a_request() -> None:
     assert engine.memory.num_clears == 1
 
 
+def test_buffers_are_not_given_back_while_somebody_waits_for_a_first_token() -> None:
+    engine = Engine(spec("fake", most_slice_tokens=16))
+    engine.ask("a")
+    engine.run("a")
+    engine.ask("b", prompt=[5] * 2000, max_tokens=90)
+    num_clears = []
+    while not engine.transport.tokens("b"):
+        num_clears.append(engine.memory.num_clears)
+        engine.turn()
+    engine.turn(10)
+    assert num_clears == [0] * len(num_clears) and len(num_clears) > 10
+    assert engine.memory.num_clears == 1
+
+
 def test_it_stops_when_told_to() -> None:
     engine, stopping = Engine(), threading.Event()
     stopping.set()

@@ -77,6 +77,15 @@ def test_publishing_what_a_person_computed_keeps_it_theirs() -> None:
     assert found(cache, of="bob") == 0
 
 
+def test_who_used_what_was_published_keeps_it_when_it_is_published_no_more() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT[:512], owners=[PUBLISHED]))
+    compute(cache, query(PROMPT[:512], of="ann"))
+    assert cache.forget_owner(PUBLISHED) == 0
+    assert found(cache, of="ann") == 512
+    assert found(cache, of="bob") == 0
+
+
 def test_in_the_strict_mode_every_one_of_many_owns_what_they_computed() -> None:
     cache = make_cache()
     cache.set_rules("toy", STRICT)

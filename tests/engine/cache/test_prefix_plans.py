@@ -11,10 +11,12 @@ from functools import partial
 
 import pytest
 
+from engine import wire
 from engine.cache.captures import Captured, Payload
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.plan import Miss, Needs, Query
+from engine.cache.plan import MAX_CHILDREN_COMPARED, Miss, Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
+from engine.cache.record import Kind, RecordKey
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
 
 from .toys import (
@@ -87,6 +89,37 @@ def test_an_edit_in_the_middle_walks_a_hybrid_back_to_its_boundary() -> None:
     assert plan.nearest_tokens == 600
     assert plan.miss == Miss.WALKED_BACK
     restored_tokens(cache, edited, plan)
+
+
+@pytest.mark.parametrize(("by", "found"), [("bob", 400), ("ann", 0)])
+def test_a_hybrid_walks_back_to_the_end_of_an_own_turn_inside_a_block(by: str, found: int) -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT[:400], of=by, needs=HYBRID))
+    compute(cache, query(PROMPT[:700], of="bob", needs=HYBRID))
+    asked = query([*PROMPT[:600], 7, 8, 9], of="bob", needs=HYBRID)
+    plan = cache.plan(asked)
+    assert plan.num_tokens == found
+    restored_tokens(cache, asked, plan)
+
+
+def test_what_lies_behind_a_hole_is_not_used() -> None:
+    cache = make_cache()
+    asked = query(PROMPT, needs=HYBRID)
+    compute(cache, asked, boundaries=[256, 512, 768])
+    hole = RecordKey(asked.chain.blocks[1].key, Kind.SLICE)
+    cache.memory.remove(hole)
+    cache.nodes.dropped([hole], tier=wire.CacheTier.MEMORY)
+    plan = cache.plan(asked)
+    assert plan.num_tokens == 256
+    restored_tokens(cache, asked, plan)
+
+
+def test_of_many_that_part_in_a_block_the_latest_are_looked_at() -> None:
+    cache = make_cache()
+    for number in range(MAX_CHILDREN_COMPARED + 9):
+        compute(cache, query([*PROMPT[:40], number + 5000, *PROMPT[:100]]))
+    latest = [*PROMPT[:40], number + 5000, *PROMPT[:60]]
+    assert cache.plan(query([*latest, 7, 8, 9])).num_tokens == len(latest)
 
 
 def test_a_hybrid_without_a_boundary_starts_cold() -> None:
