@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
@@ -96,9 +97,12 @@ class NewKeyForm(forms.Form):
         label=_("For"), choices=[("", _("Everything")), *Scope.choices], required=False
     )
 
-    def __init__(self, *args: Any, owner: User, **kwargs: Any) -> None:
-        """Only an administrator's key can read as one."""
+    model = forms.ChoiceField(label=_("Model"), required=False)
+
+    def __init__(self, *args: Any, owner: User, models: Sequence[str], **kwargs: Any) -> None:
+        """Only an administrator's key can read as one. `models`: that the owner may use."""
         super().__init__(*args, **kwargs)
+        self.fields["model"].choices = [("", _("All")), *((name, name) for name in models)]
         if not owner.is_superuser:
             self.fields["use"].choices = [
                 choice for choice in self.fields["use"].choices if choice[0] != Scope.ADMIN_READ
@@ -108,6 +112,11 @@ class NewKeyForm(forms.Form):
     def scopes(self) -> list[str]:
         use = self.cleaned_data["use"]
         return [use] if use else []
+
+    @property
+    def models(self) -> list[str]:
+        model = self.cleaned_data["model"]
+        return [model] if model else []
 
     @property
     def expires_at(self) -> datetime.datetime | None:

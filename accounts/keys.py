@@ -74,6 +74,7 @@ def create_api_key(
     name: str,
     expires_at: datetime.datetime | None = None,
     scopes: Sequence[str] = (),
+    models: Sequence[str] = (),
     by: User | None = None,
     address: str = "",
 ) -> tuple[ApiKey, str]:
@@ -88,7 +89,10 @@ def create_api_key(
             prefix=secret[:PREFIX_LENGTH],
             key_hash=_hash(secret, settings.SECRET_KEY),
         )
+        if models:
+            Quota.objects.create(api_key=key, allowed_models=list(models))
         told = {"person": user.email, "expires_at": expires_at, "scopes": key.scopes}
+        told |= {"models": list(models)}
         audit.record("key.create", actor=by, address=address, target=key, after=told)
     return key, secret
 

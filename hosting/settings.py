@@ -84,6 +84,8 @@ LOGOUT_REDIRECT_URL = "sign-in"
 # Accounts itself knows no models and no generations: which model the key page's examples name,
 # and who ends the open answers of a person or key whose access has ended
 ACCOUNTS_EXAMPLE_MODEL = "hosting.actions.hosted_models.default_model_name"
+# The names of the models that a person may use
+ACCOUNTS_MODELS_OF = "hosting.actions.hosted_models.names_for"
 # How a person is deleted with everything that the service keeps of them
 ACCOUNTS_DELETE_PERSON = "hosting.actions.my_data.delete_person"
 ACCOUNTS_ACCESS_ENDED = "hosting.actions.access.end_open_generations"

@@ -78,6 +78,12 @@ class ApiKey(models.Model):
         return not self.scopes or scope in self.scopes
 
     @property
+    def models(self) -> list[str]:
+        """Those that it is limited to. None: it may use what its person may."""
+        quota = getattr(self, "quota", None)
+        return quota.allowed_models if quota is not None else []
+
+    @property
     def expires_soon(self) -> bool:
         """It works, but not for much longer, and nothing has taken its place."""
         if self.expires_at is None or self.replaced_by_id is not None or not self.is_usable:

@@ -79,18 +79,19 @@ def rotate_key(request: HttpRequest, key_id: int) -> HttpResponse:
 
 
 def _keys_page(request: HttpRequest, owner: User) -> HttpResponse:
-    form = NewKeyForm(request.POST or None, owner=owner)
+    form = NewKeyForm(request.POST or None, owner=owner, models=_models_of(owner))
     if request.method == "POST" and form.is_valid():
         key, secret = create_api_key(
             user=owner,
             name=form.cleaned_data["name"],
             expires_at=form.expires_at,
             scopes=form.scopes,
+            models=form.models,
             by=request.user,
             address=address_of(request),
         )
         return _show_secret(request, key, secret)
-    keys = list(ApiKey.objects.filter(user=owner))
+    keys = list(ApiKey.objects.filter(user=owner).select_related("quota"))
     context = {
         "owner": owner,
         "form": form,
@@ -105,7 +106,7 @@ def _show_secret(request: HttpRequest, key: ApiKey, secret: str) -> HttpResponse
         "key": key,
         "secret": secret,
         "base_url": request.build_absolute_uri("/v1"),
-        "model_name": _example_model(),
+        "model_name": next(iter(key.models), None) or _example_model(),
         "back": _list_of(key),
     }
     return render(request, "accounts/key_created.html", context, status=201)
@@ -119,4 +120,10 @@ def _list_of(key: ApiKey) -> str:
 
 def _example_model() -> str:
     """The model that the examples name. Settings say who knows, for accounts knows no models."""
-    return import_string(settings.ACCOUNTS_EXAMPLE_MODEL)()
+    name: str = import_string(settings.ACCOUNTS_EXAMPLE_MODEL)()
+    return name
+
+
+def _models_of(owner: User) -> list[str]:
+    names: list[str] = import_string(settings.ACCOUNTS_MODELS_OF)(owner)
+    return names

@@ -11,6 +11,8 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from accounts.limits import allowance_of
+from accounts.models import User
 from engine import wire
 from hosting.actions.background import enqueue
 from hosting.actions.memory_limits import memory_limits
@@ -63,6 +65,13 @@ def default_model_name() -> str:
     """What an example names: the default model, else any that can be served, else the demo."""
     names = HostedModel.objects.answering().values_list("name", flat=True)
     return names.order_by("-is_default", "name").first() or DEMO_MODEL_NAME
+
+
+def names_for(user: User) -> list[str]:
+    """Of the models that this person may use, the default one first."""
+    limits = allowance_of(user).effective
+    names = HostedModel.objects.servable().open_to(user).values_list("name", flat=True)
+    return [name for name in names if limits.may_use(name)]
 
 
 def make_default(model: HostedModel) -> None:

@@ -9,7 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.keys import ExpiredKey, check_api_key, create_api_key, rotate_api_key
-from accounts.models import ApiKey, User
+from accounts.limits import allowance_of
+from accounts.models import ApiKey, Quota, User
+from hosting.models import HostedModel
 
 URL = "/accounts/keys/"
 
@@ -91,6 +93,26 @@ def test_replacing_a_key_shows_the_new_secret_once(page: Client, person: User) -
 def test_a_key_can_be_made_for_one_use(page: Client, person: User) -> None:
     page.post("/accounts/keys/", {"name": "search", "use": "vectors"})
     assert person.api_keys.get().scopes == ["vectors"]
+
+
+def test_a_key_can_be_made_for_one_model_of_those_that_its_person_may_use(
+    page: Client, person: User
+) -> None:
+    HostedModel.objects.create(name="small", path="/models/small")
+    HostedModel.objects.create(name="large", path="/models/large")
+    HostedModel.objects.create(name="mine", path="/models/mine", is_default=True)
+    Quota.objects.create(user=person, allowed_models=["mine", "small"])
+    html = page.get(URL).content.decode()
+    assert '<option value="small">' in html and '<option value="large">' not in html
+    assert page.post(URL, {"name": "greedy", "model": "large"}).status_code == 200
+    created = page.post(URL, {"name": "laptop", "model": "small"})
+    assert '"model": "small"' in created.content.decode()
+    key = ApiKey.objects.get()
+    limits = allowance_of(person, key).effective
+    assert [name for name in ("small", "large", "mine") if limits.may_use(name)] == ["small"]
+    assert "only small" in page.get(URL).content.decode()
+    page.post(f"/accounts/keys/{key.pk}/rotate/", {"overlap_hours": 0})
+    assert [one.models for one in ApiKey.objects.all()] == [["small"], ["small"]]
 
 
 def test_somebody_elses_key_cannot_be_replaced(page: Client, stranger: User) -> None:
