@@ -18,7 +18,7 @@ from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step, StepRunner, UndefinedNumbers
 from engine.live_request import LiveRequest, Voice
 from engine.metrics import Vitals
-from engine.row_memory import Admission, hold_to_memory, step_bytes
+from engine.row_memory import RowMemory
 from engine.safe_reuse import Reuse
 from engine.sizing.estimate import Estimate
 
@@ -58,6 +58,7 @@ class ModelHandle:
         self._departing: dict[int, LiveRequest] = {}
         self.spec = spec
         self.scheduler = Scheduler(Pace.of(spec, may_batch=is_batchable), ledger)
+        self.memory = RowMemory(estimate, self.scheduler, runner)
         self.last_used_at = clock()
 
     @property
@@ -230,8 +231,8 @@ class ModelHandle:
         events = self._end_overdue() + self._end_rejected()
         self._end_patience()
         self._admit(limits)
-        self._limit_slices(limits)
-        step = self.scheduler.schedule(now=self._clock(), others=others)
+        fitting = self.memory.limit(self.spec, limits, may_batch=self.is_batchable)
+        step = self.scheduler.schedule(now=self._clock(), others=others, fitting=fitting)
         self._make_room(step, limits)
         events += self._announce(step)
         try:
@@ -247,26 +248,14 @@ class ModelHandle:
     def _admit(self, limits: Limits) -> None:
         if not self.scheduler.may_admit:
             return
-        admission = Admission(
-            self._estimate, limits, rows=self.scheduler.rows, row_bytes=self.row_bytes
-        )
-        for sequence in self.scheduler.admit(admission.may_admit):
+        for sequence in self.scheduler.admit(self.memory.admission(limits).may_admit):
             if self._reuse is not None:
                 self._reuse.restore(self._live[sequence.request_id])
 
-    def _limit_slices(self, limits: Limits) -> None:
-        """What memory leaves to prompts and to the rows that they join."""
-        if not self.scheduler.has_newcomers:
-            return
-        pace = Pace.of(self.spec, may_batch=self.is_batchable)
-        rows, held = self.scheduler.rows, self.row_bytes
-        self.scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)
-
     def _make_room(self, step: Step, limits: Limits) -> None:
         if (estimate := self._estimate) is not None:
-            rows, runner = self.scheduler.rows, self._runner
-            needed = step_bytes(estimate, step, rows=rows, runner=runner, pace=self.pace)
-            limits.make_room(needed, sum(map(estimate.row_bytes, self._lengths_to_keep(step))))
+            kept_bytes = sum(map(estimate.row_bytes, self._lengths_to_keep(step)))
+            limits.make_room(self.memory.step_bytes(step), kept_bytes)
 
     def _lengths_to_keep(self, step: Step) -> list[int]:
         leaving = (self._departing.get(one) or self._find_live(one) for one in step.leaves)

@@ -81,10 +81,27 @@ class Relief:
         for handle in handles:
             if not isinstance(handle, ModelHandle) or self._own_free_bytes(handle) >= 0:
                 continue
-            if len(handle.scheduler.rows) > 1 and (newest := handle.newest_row) is not None:
-                self._guard.note("preempt", model=handle.spec.name)
-                events += handle.preempt(newest)
+            if len(handle.scheduler.rows) > 1:
+                events += self._preempt_newest(handle)
         return events
+
+    def make_way(self, handles: Sequence[Handle]) -> Events:
+        """Before buffers grow past the limit, the newest row of their model goes."""
+        events: Events = []
+        for handle in handles:
+            if not isinstance(handle, ModelHandle) or not (needed := handle.memory.growth_bytes):
+                continue
+            room_bytes = self._guard.limit_bytes - self._memory.read_device().active_bytes
+            is_short = needed > room_bytes + self._prefixes.memory.used_bytes
+            if is_short and len(handle.scheduler.rows) > 1:
+                events += self._preempt_newest(handle)
+        return events
+
+    def _preempt_newest(self, handle: ModelHandle) -> Events:
+        if (newest := handle.newest_row) is None:
+            return []
+        self._guard.note("preempt", model=handle.spec.name)
+        return handle.preempt(newest)
 
     def _own_free_bytes(self, handle: ModelHandle) -> int:
         ceiling_bytes = handle.spec.ceiling_bytes(self._guard.limit_bytes)

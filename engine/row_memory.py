@@ -8,19 +8,63 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from engine.core.grouping import MAX_GROUPS
-from engine.core.limits import Limits
+from engine import wire
+from engine.core.grouping import least_padded
+from engine.core.limits import ALL_FITS, Fitting, Limits
 from engine.core.pacing import Pace
-from engine.core.sequence import Sequence
+from engine.core.scheduler import Scheduler
+from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_TOKENS
 from engine.core.step import Step, StepRunner
-from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate
+from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate, grown_tokens
 from engine.wire import Level
 
 GROWTH_AHEAD_TOKENS = 512
+_STAGES = (64, 128, 256, GROWTH_AHEAD_TOKENS)  # of that growth, each from the end of the one before
 _TURN_SLICES = 8
+
+
+class RowMemory:
+    """What the rows of one model have, and what they may take next. Without an estimate they may
+    take anything."""
+
+    def __init__(self, estimate: Estimate | None, scheduler: Scheduler, runner: StepRunner):
+        self._estimate = estimate
+        self._scheduler = scheduler
+        self._runner = runner
+
+    @property
+    def growth_bytes(self) -> int:
+        """What the next step takes for buffers that are full; 0 where none is."""
+        rows = self._scheduler.rows
+        if self._estimate is None or not rows or not self._runner.growing:
+            return 0
+        longest = max(len(one.token_ids) for one in rows)
+        return self._estimate.decode_bytes(len(rows), longest, self._runner.growing)
+
+    def admission(self, limits: Limits) -> Admission:
+        rows = self._scheduler.rows
+        return Admission(self._estimate, limits, rows=rows, row_bytes=self._runner.num_bytes)
+
+    def limit(self, spec: wire.ModelSpec, limits: Limits, *, may_batch: bool) -> Fitting:
+        """Hold the next slices and rows that join to what memory leaves; what of them fits."""
+        scheduler = self._scheduler
+        if self._estimate is None or not scheduler.changes_batch:
+            return ALL_FITS
+        pace, rows, held = (
+            Pace.of(spec, may_batch=may_batch),
+            scheduler.rows,
+            self._runner.num_bytes,
+        )
+        scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)
+        return fitting(self._estimate, limits, rows=rows, held=held)
+
+    def step_bytes(self, step: Step) -> int:
+        assert self._estimate is not None
+        rows, pace = self._scheduler.rows, self._scheduler.pace
+        return step_bytes(self._estimate, step, rows=rows, runner=self._runner, pace=pace)
 
 
 class Admission:
@@ -36,19 +80,24 @@ class Admission:
     ):
         self._estimate = estimate
         self._limits = limits
-        self._lengths = [_planned_tokens(one) for one in rows]
+        self._stages = _stages(list(rows))
         self._row_bytes = row_bytes
         self._least_refused = math.inf
 
     def may_admit(self, sequence: Sequence) -> bool:
         turnstile = self._limits.turnstile
-        is_first = self._limits.is_quiet and not self._lengths
+        is_first = self._limits.is_quiet and not self._has_rows
         if not is_first and not (turnstile.is_open_to(sequence) and self._fits(sequence)):
             turnstile.note_refused(sequence)
             return False
         turnstile.note_admitted(sequence)
-        self._lengths.append(_planned_tokens(sequence))
+        for lengths in self._stages:
+            lengths.append(_planned_tokens(sequence))
         return True
+
+    @property
+    def _has_rows(self) -> bool:
+        return bool(self._stages[0])
 
     def _fits(self, sequence: Sequence) -> bool:
         if self._limits.level is not Level.CALM:
@@ -60,26 +109,25 @@ class Admission:
             return False
         slicing = self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids))
         room = self._free_bytes + self._row_bytes
-        ways = ways_to_hold(self._estimate, [*self._lengths, planned], slicing)
-        if any(needed <= room for needed in ways):
-            return True
-        self._least_refused = planned
-        return False
+        for lengths in self._stages:
+            groups = least_padded(map(grown_tokens, [*lengths, planned]))
+            if self._estimate.grouped_bytes(groups, slicing_bytes=slicing) > room:
+                self._least_refused = planned
+                return False
+        return True
 
     @property
     def _free_bytes(self) -> int:
         free_bytes = self._limits.free_bytes + self._limits.tier_bytes
-        return min(free_bytes, self._limits.own_free_bytes) if self._lengths else free_bytes
+        return min(free_bytes, self._limits.own_free_bytes) if self._has_rows else free_bytes
 
 
 def hold_to_memory(
-    pace: Pace, estimate: Estimate | None, limits: Limits, *, rows: list[Sequence], held: int
+    pace: Pace, estimate: Estimate, limits: Limits, *, rows: list[Sequence], held: int
 ) -> Pace:
     """Slices of the longest of these prompts fit, and those of a turn together: a device is given
     them all at once. The prefix cache gives way to slices that are not efficient without.
     `held`: bytes of all these rows' caches."""
-    if estimate is None:
-        return pace
     context = max((one.computed_tokens for one in rows), default=0)
     free_bytes = min(limits.free_bytes, limits.own_free_bytes)
     turn_tokens = estimate.most_slice_tokens(
@@ -94,20 +142,53 @@ def hold_to_memory(
     prompts = (
         tokens for one, tokens in zip(rows, planned, strict=True) if one.slice_tokens_left > 0
     )
-    computing = estimate.step_bytes(len(rows), max(planned, default=0))
-    taken = sum(map(estimate.row_bytes, prompts)) + computing
+    room_bytes = free_bytes + held - sum(map(estimate.row_bytes, prompts))
     return dataclasses.replace(
         pace,
         most_slice_tokens=min(turn_tokens, pace.most_slice_tokens),
         most_turn_tokens=turn_tokens,
-        most_row_bytes=max(0, free_bytes + held - taken),
+        most_row_bytes=estimate.most_row_bytes(room_bytes, len(rows), max(planned, default=0)),
     )
+
+
+def fitting(estimate: Estimate, limits: Limits, *, rows: list[Sequence], held: int) -> Fitting:
+    """Rows that are ready join those that decode as far as a layer of all can be copied, and the
+    longest row's next slice is computed if its smallest fits. What does not fit waits until rows
+    have left. `held`: bytes of all these rows' caches."""
+    free_bytes = min(limits.free_bytes + limits.tier_bytes, limits.own_free_bytes)
+    context = max((one.computed_tokens for one in rows if one.slice_tokens_left > 0), default=0)
+    slicing = estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, context)
+    return Fitting(
+        most_joins=_most_joins(estimate, rows, room_bytes=free_bytes + held),
+        may_slice=slicing <= free_bytes,
+    )
+
+
+def _most_joins(estimate: Estimate, rows: list[Sequence], *, room_bytes: int) -> int:
+    lengths = [len(one.token_ids) for one in rows if one.status is Status.DECODING]
+    read = [one for one in rows if one.status is not Status.DECODING]
+    ready = [one for one in read if one.may_join]
+    for number in range(len(ready), 0, -1):
+        joined = [*lengths, *(len(one.token_ids) for one in ready[:number])]
+        groups = least_padded(map(grown_tokens, joined))
+        apart = sum(one.computed_tokens for one in read if one not in ready[:number])
+        needed = estimate.grouped_bytes(groups, slicing_bytes=0) + int(apart * estimate.token_bytes)
+        if needed <= room_bytes:
+            return number
+    return 0
 
 
 def step_bytes(
     estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner, pace: Pace
 ) -> int:
     """What a step takes besides what there is before it."""
+    leaving = estimate.leave_bytes(runner.num_bytes) if step.leaves else 0
+    return max(leaving, _computing_bytes(estimate, step, rows=rows, runner=runner, pace=pace))
+
+
+def _computing_bytes(
+    estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner, pace: Pace
+) -> int:
     if step.slices:
         return sum(
             len(one.row_ids) * estimate.grown_slice_bytes(len(one.token_ids[0]), one.start_tokens)
@@ -118,26 +199,37 @@ def step_bytes(
         return 0
     if not step.joins:
         return estimate.decode_bytes(len(step.decodes), max(lengths), runner.growing)
-    computing = estimate.step_bytes(len(step.decodes), max(lengths))
-    joined = estimate.batch_bytes(lengths)
-    if pace.most_row_bytes is not None:
-        joined = min(joined, pace.most_row_bytes)
-    return max(0, joined - runner.num_bytes) + computing
+    joined, most = estimate.batch_bytes(lengths), pace.most_row_bytes
+    if most is None or joined <= most:
+        most = joined
+    computing = estimate.step_bytes(len(step.decodes), max(lengths), most_row_bytes=most)
+    return max(0, most - runner.num_bytes) + computing
 
 
-def ways_to_hold(estimate: Estimate, lengths: list[int], slicing_bytes: int) -> Iterator[int]:
-    """What rows of these lengths and computing take: in one batch, or, where the padding of that
-    is too much, in one of short and one of long rows, or in as many as there may be. The runner
-    parts them when it must."""
-    ordered = sorted(lengths)
-    gaps = sorted(range(1, len(ordered)), key=lambda at: ordered[at - 1] - ordered[at])
-    for cuts in (*([at] for at in range(len(ordered))), sorted(gaps[: MAX_GROUPS - 1])):
-        ends = zip([0, *cuts], [*cuts, len(ordered)], strict=True)
-        parts = [ordered[start:stop] for start, stop in ends if start < stop]
-        computing = estimate.grouped_step_bytes((len(part), part[-1]) for part in parts)
-        yield sum(map(estimate.batch_bytes, parts)) + max(slicing_bytes, computing)
+def _stages(rows: list[Sequence]) -> list[list[int]]:
+    """The lengths of the rows at the end of every stage of their growth: rows that decode grow
+    together, and those that end leave their memory to the others' growth. When a prompt will be
+    complete is not known: such a row counts in full throughout."""
+    stages: list[list[int]] = []
+    num_left = -1
+    for start, stop in zip((0, *_STAGES[:-1]), _STAGES, strict=True):
+        lengths = [
+            len(one.token_ids) + min(_tokens_left(one), stop)
+            if one.status is Status.DECODING
+            else _planned_tokens(one)
+            for one in rows
+            if one.status is not Status.DECODING or _tokens_left(one) > start
+        ]
+        if len(lengths) == num_left:
+            stages.pop()  # nobody has ended: at the end of this one they take more
+        stages.append(lengths)
+        num_left = len(lengths)
+    return stages
+
+
+def _tokens_left(sequence: Sequence) -> int:
+    return sequence.max_tokens - sequence.num_output_tokens
 
 
 def _planned_tokens(sequence: Sequence) -> int:
-    left = sequence.max_tokens - sequence.num_output_tokens
-    return len(sequence.token_ids) + min(left, GROWTH_AHEAD_TOKENS)
+    return len(sequence.token_ids) + min(_tokens_left(sequence), GROWTH_AHEAD_TOKENS)

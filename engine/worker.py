@@ -141,7 +141,9 @@ class Worker:
     def _guard_memory(self) -> Limits:
         """Relieve the memory if it must be; what the models of this turn may use."""
         handles = self._pool.handles
-        self._publish([*self._relief.relieve(handles), *self._relief.hold_ceilings(handles)])
+        relief = self._relief
+        for give_way in (relief.relieve, relief.hold_ceilings, relief.make_way):
+            self._publish(give_way(handles))
         return self._relief.limits(self._pool.handles)
 
     def _set_cache_rules(self, models: tuple[wire.ModelSpec, ...]) -> None:

@@ -11,8 +11,10 @@ one token a step, so that the best groups stay the best until a row comes or goe
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 MAX_GROUPS = 4
 _PASSES_WORTH = (1.0, 0.1, 0.0)  # where memory is short, a pass counts less than padding
@@ -22,32 +24,51 @@ def group_by_length(
     lengths: Sequence[int], *, pass_bytes: float, bytes_per_token: float
 ) -> list[list[int]]:
     """The places of `lengths` in groups, each in ascending order; by default one group."""
-    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
-    if not order or bytes_per_token <= 0:
-        return [order] if order else []
-    # No group saves more than all padding: of equal rows none is worth a pass, nor a search
-    padding = len(order) * max(lengths) - sum(lengths)
-    worth_a_pass = padding * bytes_per_token // pass_bytes if pass_bytes else MAX_GROUPS
-    most_groups = min(MAX_GROUPS, 1 + int(worth_a_pass))
+    if not lengths or bytes_per_token <= 0:
+        return [list(range(len(lengths)))] if lengths else []
+    places: dict[int, list[int]] = {}
+    for place, length in enumerate(lengths):
+        places.setdefault(length, []).append(place)
+    ordered = sorted(places)
+    parts = _cheapest_parts(
+        ordered, [len(places[one]) for one in ordered], pass_tokens=pass_bytes / bytes_per_token
+    )
+    return [sorted(itertools.chain(*(places[one] for one in ordered[part]))) for part in parts]
 
-    @functools.cache
-    def best(stop: int, groups: int) -> tuple[float, tuple[int, ...]]:
-        """The least cost of the first `stop` rows in at most so many groups; where each begins."""
-        if stop == 0:
-            return 0.0, ()
-        if groups == 0:
-            return float("inf"), ()
-        longest = lengths[order[stop - 1]]
-        choices = []
-        for start in range(stop):
-            before, starts = best(start, groups - 1)
-            cost = before + pass_bytes + (stop - start) * longest * bytes_per_token
-            choices.append((cost, (*starts, start)))
-        return min(choices)
 
-    _, starts = best(len(order), most_groups)
-    stops = (*starts[1:], len(order))
-    return [sorted(order[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+def least_padded(lengths: Iterable[int]) -> list[tuple[int, int]]:
+    """Rows and longest of the groups with the least padding, as many as there may be."""
+    counts = Counter(lengths)
+    ordered = sorted(counts)
+    parts = _cheapest_parts(ordered, [counts[one] for one in ordered], pass_tokens=0)
+    return [(sum(counts[one] for one in ordered[part]), ordered[part][-1]) for part in parts]
+
+
+def _cheapest_parts(
+    lengths: Sequence[int], counts: Sequence[int], *, pass_tokens: float
+) -> list[slice]:
+    """Neighbours among ascending lengths, of each so many rows, in at most MAX_GROUPS parts with
+    the least sum of
+
+        pass_tokens + rows * longest
+    """
+    rows = [0, *itertools.accumulate(counts)]
+    total = sum(length * count for length, count in zip(lengths, counts, strict=True))
+    padding = rows[-1] * max(lengths, default=0) - total
+    # No part saves more than all padding: of equal rows none is worth a pass, nor a search
+    most_parts = min(MAX_GROUPS, 1 + int(padding // pass_tokens)) if pass_tokens else MAX_GROUPS
+    costs = [0.0, *[math.inf] * len(lengths)]  # of the first so many lengths
+    parts: list[list[slice]] = [[] for _ in costs]
+    for _ in range(most_parts):
+        for stop in range(len(lengths), 0, -1):  # what is before has one part less
+            longest = lengths[stop - 1]
+            cost, start = min(
+                (costs[start] + pass_tokens + (rows[stop] - rows[start]) * longest, start)
+                for start in range(stop)
+            )
+            if cost < costs[stop]:
+                costs[stop], parts[stop] = cost, [*parts[start], slice(start, stop)]
+    return parts[-1]
 
 
 def group_within(

@@ -29,4 +29,14 @@ class Limits:
     turnstile: Turnstile = dataclasses.field(default_factory=Turnstile)
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Fitting:
+    """What of a step there is memory for: so many of the rows that are ready may join, the first
+    ones; the next slice. Where nobody decodes, one row joins or one slice is computed anyway."""
+
+    most_joins: int = 1 << 20
+    may_slice: bool = True
+
+
 NO_LIMITS = Limits(is_quiet=True)
+ALL_FITS = Fitting()

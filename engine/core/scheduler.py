@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from engine.core.bisection import Bisection
 from engine.core.cost import FIRST_USE_SECONDS, CostModel
 from engine.core.guests import Holders, Invitation, most_guests
+from engine.core.limits import ALL_FITS, Fitting
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
@@ -89,9 +90,11 @@ class Scheduler:
         return bool(self._waiting) and has_row
 
     @property
-    def has_newcomers(self) -> bool:
-        """Rows that have not joined the batch yet."""
-        return bool(self._prefilling)
+    def changes_batch(self) -> bool:
+        """Rows have yet to join it, or leave it next."""
+        if self._prefilling or self._gone:
+            return True
+        return not all(one.may_draw for one in self._batch)
 
     @property
     def has_rows(self) -> bool:
@@ -108,12 +111,20 @@ class Scheduler:
     def has_prompts(self) -> bool:
         return any(one.slice_tokens_left > 0 for one in self._prefilling)
 
-    def schedule(self, *, now: float, others: Pace | None = None) -> Step:
+    @property
+    def ready(self) -> list[Sequence]:
+        """Rows that may join the batch."""
+        return [one for one in self._prefilling if one.may_join]
+
+    def schedule(
+        self, *, now: float, others: Pace | None = None, fitting: Fitting = ALL_FITS
+    ) -> Step:
         """The next step. `others`: what is promised to rows of other models that decode now, for
         they wait for a slice as well."""
         self._others = others
-        prompts = [one for one in self._prefilling if one.slice_tokens_left > 0]
-        ready = [one for one in self._prefilling if one.may_join]
+        ready = self.ready[: fitting.most_joins if self._batch else max(1, fitting.most_joins)]
+        may_slice = fitting.may_slice or not (self.is_decoding or ready)
+        prompts = [one for one in self._prefilling if one.slice_tokens_left > 0 and may_slice]
         someone_decodes = others is not None or self.is_decoding or bool(ready)
         if prompts and self._is_turn_of_prompts(ready, someone_decodes=someone_decodes):
             self._ledger.leave_line(self)
@@ -236,9 +247,9 @@ class Scheduler:
         return any(step.slices for step in self._in_flight)
 
     def _slice_step(self, prompts: list[Sequence], *, now: float, someone_decodes: bool) -> Step:
-        if self._has_slice_in_flight:
-            return Step(leaves=self._take_leaves())
         pace = self.pace
+        if self._has_slice_in_flight:
+            return Step(leaves=self._take_leaves(), most_row_bytes=pace.most_row_bytes)
         seconds = pace.turn_seconds(someone_decodes=someone_decodes)
         if self._others is not None:
             seconds = min(seconds, self._others.stall_seconds)
@@ -249,7 +260,8 @@ class Scheduler:
             efficient = self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens)
             seconds = pace.lone_seconds(efficient_seconds=efficient)
         slices = plan_slices(prompts, cost=self.cost, pace=pace, seconds=seconds, now=now)
-        return Step(leaves=self._take_leaves(), slices=slices)
+        leaves = self._take_leaves()
+        return Step(leaves=leaves, slices=slices, most_row_bytes=pace.most_row_bytes)
 
     @property
     def expected_seconds(self) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
+from mlx_lm.models.cache import KVCache
 
 from engine.core.grouping import group_within, padded_bytes
 from engine.model import caches as row_caches
@@ -69,7 +70,7 @@ class GroupedBatch:
             self._bytes_per_token, *(row_caches.bytes_per_token(row.caches) for row in rows)
         )
         self.row_ids = self.row_ids + [row.row_id for row in rows]
-        lengths = self._lengths() | {row.row_id: row.length for row in rows}
+        lengths = self._lengths() | {row.row_id: _room_tokens(row.length) for row in rows}
         self._regroup(self._placed(rows, lengths), {row.row_id: row for row in rows}, lengths)
 
     def leave(self, row_ids: tuple[int, ...]) -> list[int]:
@@ -81,7 +82,7 @@ class GroupedBatch:
         for group in self._groups:
             group.leave(row_ids)
         self._groups = [group for group in self._groups if group.row_ids]
-        self._regroup([group.row_ids for group in self._groups], {}, self._lengths())
+        self._regroup_if_there_is_room()
         return kept
 
     def extract(self, row_id: int) -> tuple[Caches, int]:
@@ -109,6 +110,15 @@ class GroupedBatch:
             groups = best
         self._groups = self._filled(groups, new)
         self._note_order()
+
+    def _regroup_if_there_is_room(self) -> None:
+        """Fewer passes for the rows that stay, where memory allows their padding and the copy."""
+        groups, lengths = [group.row_ids for group in self._groups], self._lengths()
+        best = self._best(lengths)
+        if max(self._padded_bytes(one, lengths) for one in (groups, best)) <= self.most_bytes:
+            self._regroup(groups, {}, lengths)
+        else:
+            self._note_order()
 
     def _filled(self, wanted: list[list[int]], new: dict[int, NewRow]) -> list[RowBatch]:
         """Groups with these rows: those that are there and only grow, and others made of the rest,
@@ -170,14 +180,20 @@ class GroupedBatch:
         return padded_bytes(groups, lengths, pass_bytes=0, bytes_per_token=self._bytes_per_token)
 
     def _lengths(self) -> dict[int, int]:
+        """What the rows' caches have room for: buffers grow by whole steps."""
         return {
-            row_id: length
+            row_id: _room_tokens(length)
             for group in self._groups
             for row_id, length in zip(group.row_ids, group.lengths, strict=True)
         }
 
     def _group_of(self, row_id: int) -> RowBatch:
         return next(group for group in self._groups if row_id in group.row_ids)
+
+
+def _room_tokens(length: int) -> int:
+    step: int = KVCache.step
+    return -(-(length + 1) // step) * step
 
 
 def pass_bytes_of(model: Any) -> int:

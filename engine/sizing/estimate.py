@@ -13,7 +13,7 @@ of the device the host submits.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from engine.sizing.layers import FullLayers, StateLayers, WindowLayers
@@ -73,7 +73,7 @@ class Estimate:
 
     def row_bytes(self, num_tokens: int, *, slice_tokens: int = 1) -> int:
         """The caches of one row of so many tokens."""
-        held = _grown(num_tokens) if num_tokens else 0
+        held = grown_tokens(num_tokens) if num_tokens else 0
         windows = sum(
             min(held, one.window + slice_tokens - 1) * one.count * one.token_elements
             for one in self.shape.layers
@@ -97,16 +97,38 @@ class Estimate:
         caches = self.row_bytes(context + tokens) - self.row_bytes(context)
         return self.slice_bytes(tokens, context) + max(0, caches)
 
-    def step_bytes(self, num_rows: int, longest_tokens: int) -> int:
+    def step_bytes(
+        self, num_rows: int, longest_tokens: int, *, most_row_bytes: int | None = None
+    ) -> int:
         """What drawing a token for each of so many rows takes besides the caches, in a step in
-        which rows join or their caches grow."""
-        return _corrected(self.step_parts(num_rows, longest_tokens), self.correction.steps)
+        which rows join or their caches grow. `most_row_bytes`: of all of these, in groups."""
+        logits, scores, layer = self.step_parts(num_rows, longest_tokens)
+        if most_row_bytes is not None:
+            layer = min(layer, most_row_bytes * self._layer_share)
+        return _corrected((logits, scores, layer), self.correction.steps)
 
-    def grouped_step_bytes(self, groups: Iterable[tuple[int, int]]) -> int:
-        """The same of several batches, each of so many rows and its longest: their logits are
-        alive together, a layer of only one of them is copied at a time."""
-        logits, scores, layers = zip(*(self.step_parts(*one) for one in groups), strict=True)
-        return _corrected((sum(logits), max(scores), max(layers)), self.correction.steps)
+    def leave_bytes(self, row_bytes: int) -> int:
+        """What taking rows out of batches with such caches takes: the others of a layer are
+        copied."""
+        return int(row_bytes * self._layer_share * self.correction.steps[2])
+
+    def most_row_bytes(self, room_bytes: int, num_rows: int, longest_tokens: int) -> int:
+        """What the caches of so many rows may take, where the step in which they join has its
+        part of the room."""
+        logits, scores, layer = self.step_parts(num_rows, longest_tokens)
+        rest_bytes = max(0, room_bytes - _corrected((logits, scores, 0.0), self.correction.steps))
+        factor = self.correction.steps[2]
+        least_bytes = rest_bytes / (1 + factor * self._layer_share)
+        return int(max(least_bytes, rest_bytes - factor * layer))
+
+    def grouped_bytes(self, groups: Sequence[tuple[int, int]], *, slicing_bytes: int) -> int:
+        """What batches, each of so many rows and its longest, and computing take: their logits are
+        alive together, and when they are parted anew a layer of all is copied. Slices, of
+        `slicing_bytes`, and steps take turns."""
+        held = sum(rows * self.row_bytes(longest) for rows, longest in groups)
+        logits, scores, _ = zip(*(self.step_parts(*one) for one in groups), strict=True)
+        parts = (sum(logits), max(scores), held * self._layer_share)
+        return held + max(slicing_bytes, _corrected(parts, self.correction.steps))
 
     def decode_bytes(
         self, num_rows: int, longest_tokens: int, growing: Iterable[tuple[int, int]]
@@ -175,6 +197,13 @@ class Estimate:
         grown = int(GROWTH_TOKENS * each) if self.token_bytes else 0
         return RowNeeds(fixed_bytes=fixed + grown, token_bytes=int(each) + 1, windows=windows)
 
+    @cached_property
+    def _layer_share(self) -> float:
+        """Of a row's caches, the largest layer that grows."""
+        full = [one for one in self.shape.layers if isinstance(one, FullLayers)]
+        growing = sum(one.count * one.token_elements for one in full)
+        return max(one.token_elements for one in full) / growing if full else 0.0
+
     @property
     def _activation_elements(self) -> int:
         """Of one token in the layer where most of them are alive."""
@@ -192,12 +221,13 @@ class Estimate:
     def _layer_bytes(self, num_tokens: int) -> int:
         """One layer's cache: while it grows, old and new are alive."""
         full = [one.token_elements for one in self.shape.layers if isinstance(one, FullLayers)]
-        return int(_grown(num_tokens) * max(full, default=0) * self.numbers.kv_bytes)
+        return int(grown_tokens(num_tokens) * max(full, default=0) * self.numbers.kv_bytes)
 
 
 def _corrected(parts: Parts, factors: tuple[float, ...]) -> int:
     return int(sum(part * factor for part, factor in zip(parts, factors, strict=True)))
 
 
-def _grown(num_tokens: int) -> int:
+def grown_tokens(num_tokens: int) -> int:
+    """What a cache of so many tokens has room for."""
     return -(-num_tokens // GROWTH_TOKENS) * GROWTH_TOKENS

@@ -33,8 +33,10 @@ def test_a_slice_teaches_unless_rows_leave_in_its_step() -> None:
     usual = estimate.correction.slices
 
     runner.run(Step(slices=(slice_of(1), slice_of(2))))
+    runner.run(Step())
     runner.run(Step(leaves=(1,), slices=(slice_of(2, 64),)))
     assert estimate.correction.slices == usual
 
+    runner.run(Step())
     runner.run(Step(slices=(slice_of(2, 128),)))
     assert estimate.correction.slices > usual

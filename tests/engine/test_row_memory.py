@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from engine import wire
 from engine.core.cost import CostModel
 from engine.core.limits import Limits
 from engine.core.pacing import Pace
-from engine.core.sequence import Sequence
+from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
 from engine.core.step import Join, Step
-from engine.row_memory import Admission, hold_to_memory, step_bytes
-from engine.sizing.estimate import Estimate, Numbers
+from engine.row_memory import Admission, fitting, hold_to_memory, step_bytes
+from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate, Numbers
 from engine.sizing.shape import shape_of
 from engine.wire import Level
 from tests.engine.sizing.configs import QWEN3_8B
@@ -134,16 +136,95 @@ def test_a_step_copies_caches_only_where_they_are_full() -> None:
     assert both - larger == 3 * (ESTIMATE.row_bytes(257) - ESTIMATE.row_bytes(256))
 
 
-def test_groups_copy_their_layers_one_after_the_other() -> None:
-    together = ESTIMATE.grouped_step_bytes([(2, 4000), (2, 300)])
-    assert together < ESTIMATE.step_bytes(2, 4000) + ESTIMATE.step_bytes(2, 300)
-    assert together > ESTIMATE.step_bytes(2, 4000)
-    assert ESTIMATE.grouped_step_bytes([(4, 900)]) == ESTIMATE.step_bytes(4, 900)
+def test_groups_that_are_parted_anew_copy_a_layer_of_all() -> None:
+    def computing(*groups: tuple[int, int]) -> int:
+        caches = sum(rows * ESTIMATE.row_bytes(longest) for rows, longest in groups)
+        return ESTIMATE.grouped_bytes(groups, slicing_bytes=0) - caches
+
+    together = computing((2, 4000), (2, 300))
+    assert ESTIMATE.step_bytes(2, 4000) < together < ESTIMATE.step_bytes(4, 4000)
+    assert computing((4, 900)) == pytest.approx(ESTIMATE.step_bytes(4, 900), abs=4)
+    slicing = ESTIMATE.slice_bytes(2048, 4000)
+    both = ESTIMATE.grouped_bytes([(4, 900)], slicing_bytes=slicing)
+    assert both == 4 * ESTIMATE.row_bytes(900) + slicing
 
 
 def test_rows_of_many_lengths_are_admitted_as_they_can_be_parted() -> None:
-    lengths = [200, 6_000, 12_000, 20_000]
+    lengths = [200, 6_000, 6_100, 12_000, 12_100, 20_000, 20_100]
     needed = sum(ESTIMATE.row_bytes(length + 100) for length in lengths) + GIB
-    parted = (map(ESTIMATE.batch_bytes, (lengths[:at], lengths[at:])) for at in range(4))
+    parted = (map(ESTIMATE.batch_bytes, (lengths[:at], lengths[at:])) for at in range(7))
     assert min(map(sum, parted)) > needed
-    assert num_admitted(Limits(free_bytes=needed), lengths) == 4
+    assert num_admitted(Limits(free_bytes=needed), lengths) == 7
+
+
+def decoding(name: str, num_tokens: int, *, left: int) -> Sequence:
+    row = sequence(name, num_tokens, max_tokens=left)
+    row.status = Status.DECODING
+    return row
+
+
+def admits_beside(rows: list[Sequence], one: Sequence, *, room_tokens: int) -> bool:
+    """Is there a row for it where what is held and free are the caches of so many tokens?"""
+    longest = max(len(row.token_ids) for row in rows) + 512
+    room_bytes = ESTIMATE.row_bytes(room_tokens) + ESTIMATE.step_bytes(len(rows) + 1, longest)
+    held_bytes = sum(ESTIMATE.row_bytes(len(row.token_ids)) for row in rows)
+    limits = Limits(free_bytes=room_bytes - held_bytes)
+    admission = Admission(ESTIMATE, limits, rows=rows, row_bytes=held_bytes)
+    return admission.may_admit(one)
+
+
+def test_rows_that_end_soon_leave_their_memory_to_the_growth_of_others() -> None:
+    """Sixteen of 2,048 tokens that end within 50, and four of 512 that grow by 512."""
+    ending = [decoding(f"ending {n}", 2048 - 50, left=50) for n in range(16)]
+    growing = [decoding(f"growing {n}", 512, left=2000) for n in range(4)]
+    new = sequence("new", 512, max_tokens=200)
+    room_tokens = 16 * 2048 + 4 * 768 + 768
+    assert admits_beside([*ending, *growing], new, room_tokens=room_tokens)
+    staying = [decoding(f"staying {n}", 2048 - 50, left=2000) for n in range(16)]
+    assert not admits_beside([*staying, *growing], new, room_tokens=room_tokens)
+
+
+def test_growth_after_others_have_ended_counts() -> None:
+    ending = [decoding("ending", 512, left=10)]
+    growing = [decoding(f"growing {n}", 1024, left=2000) for n in range(24)]
+    new = sequence("new", 256, max_tokens=10)
+    at_first = 24 * 1280 + 768 + 512
+    at_last = 24 * 1536 + 512
+    assert admits_beside([*ending, *growing], new, room_tokens=at_last)
+    assert not admits_beside([*ending, *growing], new, room_tokens=at_first)
+
+
+def test_a_join_of_parted_rows_copies_a_layer_of_what_they_may_take() -> None:
+    room_bytes = 8 * GIB
+    most = ESTIMATE.most_row_bytes(room_bytes, 32, 20_000)
+    assert most > room_bytes * 0.85
+    together = most + ESTIMATE.step_bytes(32, 20_000, most_row_bytes=most)
+    assert 0.98 * room_bytes < together <= room_bytes
+    few = ESTIMATE.most_row_bytes(room_bytes, 2, 1000)
+    assert few + ESTIMATE.step_bytes(2, 1000) == pytest.approx(room_bytes, abs=4)
+
+
+def test_of_ready_rows_as_many_join_as_fit_with_the_copy_of_a_layer() -> None:
+    ready = [sequence(f"ready {n}", 4000) for n in range(3)]
+    for one in ready:
+        one.status, one.computed_tokens = Status.PREFILLING, 3999
+    rows = [decoding("old", 4000, left=50), *ready]
+    held = 4 * ESTIMATE.row_bytes(4000)
+    copies = [ESTIMATE.grouped_bytes([(n, 4096)], slicing_bytes=0) for n in (1, 2, 3, 4)]
+
+    def joins(free_bytes: int) -> int:
+        return fitting(ESTIMATE, Limits(free_bytes=free_bytes), rows=rows, held=held).most_joins
+
+    assert joins(copies[-1] - held) == 3
+    assert joins(copies[1] - 2 * ESTIMATE.row_bytes(4096)) == 1
+    assert joins(0) == 0
+
+
+def test_a_slice_waits_for_room_for_its_context() -> None:
+    rows = [sequence("short", 100), sequence("long", 30_000)]
+    rows[1].computed_tokens = 29_000
+    needed = ESTIMATE.grown_slice_bytes(SMALLEST_SLICE_TOKENS, 29_000)
+    for free_bytes, tier_bytes in ((needed, 0), (0, needed), (needed // 2, 0)):
+        limits = Limits(free_bytes=free_bytes, tier_bytes=tier_bytes)
+        may_slice = fitting(ESTIMATE, limits, rows=rows, held=0).may_slice
+        assert may_slice is (free_bytes + tier_bytes >= needed)

@@ -34,13 +34,13 @@ def spec(name: str, **changes: object) -> wire.ModelSpec:
     return wire.ModelSpec(name=name, path=str(tiny_model_path(name)), **changes)  # type: ignore[arg-type]
 
 
-def works(model: str, count: int, *, prompt_tokens: int = 300) -> list[wire.Work]:
+def works(model: str, count: int, *, prompt_tokens: int = 150) -> list[wire.Work]:
     return [
         make_work(
             f"{model} {number}",
             model=model,
             prompt=range(10 + number, 10 + number + prompt_tokens),
-            max_tokens=40,
+            max_tokens=30,
         )
         for number in range(count)
     ]
@@ -77,7 +77,7 @@ def kinds(engine: Engine, name: str) -> list[str]:
 def test_who_gave_way_comes_back_by_its_prefix_and_writes_on(tmp_path: Path) -> None:
     engine = Engine(tmp_path, cache_memory_bytes=8 * MIB, cache_disk_bytes=0)
     engine.configure()
-    start_rows(engine, old=500, new=20)
+    start_rows(engine, old=300, new=20)
     row_bytes = engine.worker._pool.row_bytes // 2
     engine.configure(memory_ceiling_bytes=engine.weight_bytes + row_bytes * 3 // 2)
     engine.turn_until(lambda: "Paused" in kinds(engine, "new"))
@@ -112,22 +112,23 @@ def test_a_row_fails_for_memory_only_when_nobody_else_has_one(engine: Engine) ->
 
 def test_vectors_get_their_turn_beside_rows_that_fill_the_limit(engine: Engine) -> None:
     """Chat goes on all the time: somebody new comes as soon as somebody has ended."""
-    engine.serve(spec(FIRST, kind=wire.ModelKind.EMBED), spec(SECOND, max_rows=16))
+    engine.serve(spec(FIRST, kind=wire.ModelKind.EMBED), spec(SECOND, max_rows=8))
     texts = tuple(tuple(range(start, start + 200)) for start in (10, 500, 1000, 2000))
     engine.embed("undisturbed", *texts, model=FIRST)
-    chat = iter(works(SECOND, 400, prompt_tokens=600))
+    chat = iter(works(SECOND, 400, prompt_tokens=400))
     engine.transport.send(make_delivery(next(chat)))
     engine.turn_until(lambda: len(engine.transport.ends) == 2)
-    limit_bytes = int(engine.weight_bytes + 5 * MIB)
+    limit_bytes = engine.weight_bytes + 4 * MIB
     engine.set_limit(limit_bytes)
 
     def turn() -> None:
-        while engine.worker._pool.num_taken(SECOND) + len(engine.transport.inbox) < 16:
+        while engine.worker._pool.num_taken(SECOND) + len(engine.transport.inbox) < 8:
             engine.transport.send(make_delivery(next(chat)))
         engine.turn()
 
-    for _ in range(60):
+    for _ in range(30):
         turn()
+    assert engine.num_rows
     engine.most_used_bytes = 0
     engine.embed("vectors", *texts, model=FIRST)
     num_before = len(engine.transport.ends)
@@ -141,7 +142,7 @@ def test_vectors_get_their_turn_beside_rows_that_fill_the_limit(engine: Engine) 
 
 def test_a_text_that_fits_in_pieces_only_stays_below_the_limit(engine: Engine) -> None:
     engine.configure(kind=wire.ModelKind.EMBED)
-    text = tuple(range(10, 1510))
+    text = tuple(range(10, 1010))
     engine.embed("undisturbed", text, model=MODEL)
     engine.finish("undisturbed")
     needed_bytes = engine.most_used_bytes

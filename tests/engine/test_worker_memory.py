@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from engine import wire
+from engine.handle import ModelHandle
+from engine.row_memory import RowMemory
+from engine.sizing.estimate import Estimate, Numbers
+from engine.sizing.shape import shape_of
+from tests.engine.sizing.configs import QWEN3_8B
 from tests.engine.worker_rig import GIB, Engine, spec
+from tests.fakes import FakeRunner
 
 
 def test_a_model_whose_config_cannot_be_read_has_failed_before_anybody_asks() -> None:
@@ -58,6 +64,31 @@ def test_the_newest_row_gives_way_and_goes_on_later() -> None:
     memory = engine.vitals.status().memory
     assert memory is not None and memory.num_preempted == 1
     assert [mark.kind for mark in memory.marks] == ["load", "preempt"]
+
+
+def test_the_newest_row_gives_way_before_buffers_grow_past_the_limit() -> None:
+    engine = Engine()
+    for name in ("old", "new"):
+        engine.ask(name, max_tokens=60)
+        engine.turn(8)
+        engine.clock.now += 1
+    (handle,) = engine.pool.handles
+    assert isinstance(handle, ModelHandle)
+    runner = FakeRunner(engine.clock)
+    runner.growing = ((2, 400_000),)
+    estimate = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=True))
+    handle.memory = RowMemory(estimate, handle.scheduler, runner)
+    room_bytes = handle.memory.growth_bytes
+    assert 6 * GIB < room_bytes < 30 * GIB
+    engine.memory.active_bytes = 100 * GIB - room_bytes
+    engine.turn()
+    assert "Paused" not in engine.kinds("new")
+    engine.memory.active_bytes += 1
+    engine.turn()
+    assert engine.kinds("new")[-1] == "Paused" and engine.kinds("old")[-1] != "Paused"
+    assert engine.pool.guard.counts["preempt"] == 1
+    runner.growing = ()
+    engine.run("old", "new")
 
 
 def test_nothing_is_admitted_beside_others_while_memory_is_tight() -> None:

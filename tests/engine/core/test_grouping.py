@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
-from engine.core.grouping import MAX_GROUPS, group_by_length, padded_bytes
+from engine.core.grouping import MAX_GROUPS, group_by_length, least_padded, padded_bytes
 
 
 def grouped(lengths: list[int], *, pass_bytes: float = 1000, bytes_per_token: float = 1) -> list:
@@ -43,6 +43,18 @@ def test_no_other_grouping_costs_less() -> None:
             for other in all_groupings(6)
             if len(other) <= MAX_GROUPS
         )
+
+
+def test_the_least_padding_is_that_of_groups_that_cost_no_pass() -> None:
+    chooser = random.Random(5)
+    for _ in range(60):
+        lengths = [chooser.choice([256, 512, 1024, 4096, 5120, 8192]) for _ in range(9)]
+        parts = least_padded(lengths)
+        assert sum(rows for rows, _ in parts) == 9
+        groups = grouped(lengths, pass_bytes=0)
+        padded = padded_bytes(groups, lengths, pass_bytes=0, bytes_per_token=1)
+        assert sum(rows * longest for rows, longest in parts) == padded
+    assert least_padded([]) == []
 
 
 def all_groupings(number: int) -> list[list[list[int]]]:

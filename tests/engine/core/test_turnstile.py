@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 
+from engine.core.grouping import least_padded
 from engine.core.limits import Limits
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
 from engine.core.turnstile import MOST_PASSES, Turnstile
-from engine.row_memory import Admission, ways_to_hold
+from engine.row_memory import Admission
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from tests.engine.sizing.configs import QWEN3_8B
@@ -31,7 +32,7 @@ class Model:
     @property
     def row_bytes(self) -> int:
         lengths = [len(one.token_ids) + 100 for one in self.scheduler.rows]
-        return min(ways_to_hold(ESTIMATE, lengths, 0)) if lengths else 0
+        return sum(rows * ESTIMATE.row_bytes(most) for rows, most in least_padded(lengths))
 
     def add(self, name: str, prompt_tokens: int) -> Sequence:
         work = make_work(name, prompt=range(prompt_tokens), max_tokens=100)

@@ -44,6 +44,23 @@ def test_one_long_row_leaves_the_short_ones_their_own_group() -> None:
     assert batch.num_groups == 1
 
 
+def test_groups_stay_apart_where_memory_has_no_room_for_one() -> None:
+    """Others leave: heavy weights would have the rest share a pass, padded."""
+    model = loaded("tiny-qwen3").model
+    batch = GroupedBatch(model, pass_bytes=pass_bytes_of(model))
+    batch.most_bytes = 0
+    batch.join([prefilled("tiny-qwen3", row, length) for row, length in enumerate((20, 21, 900))])
+    assert batch.num_groups == 2
+    before = batch.num_bytes
+    batch.leave((0,))
+    assert batch.num_groups == 2
+    assert batch.num_bytes < before
+    batch.most_bytes = 1 << 40
+    batch.join([prefilled("tiny-qwen3", 3, 30)])
+    batch.leave((3,))
+    assert batch.num_groups == 1
+
+
 def test_heavy_weights_keep_all_rows_together() -> None:
     model = loaded("tiny-qwen3").model
     batch = GroupedBatch(model, pass_bytes=pass_bytes_of(model))
