@@ -31,8 +31,11 @@ class HostedModelQuerySet(models.QuerySet["HostedModel"]):
 
     def open_to(self, user: User) -> HostedModelQuerySet:
         """Those that everybody may use, and those of this person's groups."""
+        of_groups = self.model.objects.exclude(allowed_groups=None)
         of_their_groups = self.model.objects.filter(allowed_groups__user=user)
-        return self.filter(Q(allowed_groups=None) | Q(pk__in=of_their_groups.values("pk")))
+        return self.filter(
+            ~Q(pk__in=of_groups.values("pk")) | Q(pk__in=of_their_groups.values("pk"))
+        )
 
     def answering(self) -> HostedModelQuerySet:
         """Of the servable ones, those to talk to."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import Group
 from django.core.management import call_command
 from django.test import AsyncClient, Client
 
+from accounts.models import User
 from hosting.models import HostedModel
 
 DEMO = {
@@ -26,6 +28,15 @@ async def test_ready_models_are_listed_with_their_context(
     body = (await api.get("/v1/models")).json()
     assert body["object"] == "list"
     assert [{**one, "created": 0} for one in body["data"]] == [DEMO | {"created": 0}]
+
+
+def test_a_model_of_several_groups_is_listed_once(person: User, model: HostedModel) -> None:
+    groups = [Group.objects.create(name=name) for name in ("research", "everyone")]
+    model.allowed_groups.set(groups)
+    assert not HostedModel.objects.open_to(person).exists()
+    for group in groups:
+        person.groups.add(group)
+        assert list(HostedModel.objects.open_to(person)) == [model]
 
 
 async def test_one_model_is_found_by_its_name(api: AsyncClient, model: HostedModel) -> None:
