@@ -93,6 +93,7 @@ def _attention(**changes: Any) -> dict[str, Any]:
 
 RECIPES = {
     "tiny-qwen3": Recipe(module="qwen3", config=_attention(model_type="qwen3")),
+    "tiny-deep": Recipe(module="qwen3", config=_attention(model_type="qwen3", num_hidden_layers=8)),
     "small-llama": Recipe(
         module="llama",
         vocab_size=8192,

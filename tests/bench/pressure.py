@@ -1,6 +1,7 @@
 """A thousand random requests near a limit that moves: nothing dies, nothing is without an end.
 
-The engine's loop in process on a tiny model, with intake's check of memory: everything but Redis.
+The engine's loop in process, with intake's check of memory: everything but Redis. `tiny` has two
+layers, so that the copy of one, when rows join or grow, is half of all caches; `deep` has eight.
 More is asked for at any time than the limit has room for. What is in use is what MLX says: its
 peak in every turn, or its active and its unused buffers after it, whichever is more. After the
 limit has gone down the old one counts for a few turns, as rows must leave first.
@@ -39,10 +40,10 @@ from tests.bench.stats import percentile
 from tests.own_memory import OwnMemory
 from tests.tiny_models import tiny_model_path
 
-MODEL, NAME = "tiny-qwen3", "bench"
+NAME = "bench"
 NUM_REQUESTS = 1_000
 MIB = 1024**2
-ROOM_BYTES = 16 * MIB  # above the weights
+MODELS = {"tiny": ("tiny-qwen3", 16 * MIB), "deep": ("tiny-deep", 40 * MIB)}  # room for rows
 MOVES = (0.9, 1.0, 1.1)
 OPEN_REQUESTS = 40
 PROMPTS = (20, 60, 150, 300, 600, 900, 1500)
@@ -56,7 +57,8 @@ GIVE_UP_SECONDS = 3600.0
 class PressedEngine:
     """A worker with one loaded model and an injected limit."""
 
-    def __init__(self, folder: Path, limit_bytes: int) -> None:
+    def __init__(self, folder: Path, model: str, limit_bytes: int) -> None:
+        self._path = str(tiny_model_path(model))
         config = EngineConfig(
             name=NAME, redis_url="", data_dir=folder, memory_limit_bytes=limit_bytes
         )
@@ -80,7 +82,7 @@ class PressedEngine:
         self.transport.inbox.append(wire.LoadModel(name=NAME))
 
     def set_limit(self, limit_bytes: int) -> None:
-        spec = wire.ModelSpec(name=NAME, path=str(tiny_model_path(MODEL)), max_rows=32)
+        spec = wire.ModelSpec(name=NAME, path=self._path, max_rows=32)
         self.limit_bytes = limit_bytes
         self.transport.inbox.append(
             wire.Configure(models=(spec,), memory_limits={NAME: limit_bytes})
@@ -131,22 +133,27 @@ class Seen:
 
 def run(options: Options) -> Report:
     num_requests = options.rounds or NUM_REQUESTS
-    with pressed_engine() as engine:
-        asked = [one.request_id for one in works_of(num_requests)]
-        seen = press(engine, num_requests)
-    return Report(results=results(engine, seen, asked))
+    asked = [one.request_id for one in works_of(num_requests)]
+    found: list[Result] = []
+    for name in options.models or tuple(MODELS):
+        with pressed_engine(name) as engine:
+            seen = press(engine, num_requests)
+        for one in results(engine, seen, asked):
+            found.append(dataclasses.replace(one, name=f"{name}.{one.name}"))
+    return Report(results=found)
 
 
 @contextlib.contextmanager
-def pressed_engine() -> Iterator[PressedEngine]:
-    """Its model is loaded; the limit leaves ROOM_BYTES beside the weights."""
+def pressed_engine(name: str) -> Iterator[PressedEngine]:
+    """Its model is loaded; the limit leaves so much beside the weights."""
+    model, room_bytes = MODELS[name]
     before_bytes = mx.set_memory_limit(1 << 60)
     with tempfile.TemporaryDirectory(prefix="hearth-bench-pressure-") as folder:
-        engine = PressedEngine(Path(folder), 2 * ROOM_BYTES)
+        engine = PressedEngine(Path(folder), model, 2 * room_bytes)
         try:
             while not any(one.state == "loaded" for one in engine.vitals.status().models):
                 engine.turn()
-            engine.set_limit(engine.memory.read().active_bytes + ROOM_BYTES)
+            engine.set_limit(engine.memory.read().active_bytes + room_bytes)
             engine.turn()
             yield engine
         finally:
