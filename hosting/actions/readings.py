@@ -57,7 +57,9 @@ def read(
     """A heartbeat. What its counters have grown by since `before` are its counts. `refusals`: of
     requests, which no engine has seen."""
     totals = _totals(status)
-    counts = [_growth(status, totals, before), {"num_refused": len(refusals)} if refusals else {}]
+    counts = [_growth(status, totals, before)]
+    if refusals:
+        counts.append({"num_refused": float(len(refusals))})
     marks = _new_marks(status, since=before.beat_at if before else status.beat_at)
     return Reading(
         gauges=_gauges(status, num_queued),
