@@ -14,7 +14,7 @@ import pytest
 
 from engine.cache.disk_tier import MAX_UNLINKS, DiskLimits
 from engine.cache.files import RealFiles
-from engine.cache.record import ArrayBytes
+from engine.cache.record import ArrayBytes, Kind, RecordKey
 
 from .toys import UNLIMITED, arrays_of, content_of, make_disk, make_rows, record_files
 
@@ -119,6 +119,25 @@ def test_swapped_files_are_two_misses(tmp_path: Path) -> None:
     one.write_bytes(two.read_bytes())
     two.write_bytes(content)
     assert [disk.load(row.record, row.tokens) for row in rows] == [None, None]
+
+
+def test_swapped_files_of_the_same_tokens_are_misses_as_well(tmp_path: Path) -> None:
+    """A block that repeats in a prompt, and both kinds of one block."""
+    disk = make_disk(tmp_path)
+    (row,) = make_rows(1)
+    block = row.record.block
+    places = [RecordKey(block, Kind.SLICE), RecordKey(block[::-1], Kind.SLICE)]
+    rows = [
+        dataclasses.replace(row, record=record)
+        for record in (*places, RecordKey(block, Kind.BOUNDARY))
+    ]
+    for one in rows:
+        disk.save(one, arrays_of(one))
+    paths = [tmp_path / one.record.block.hex()[:2] / one.record.file_name for one in rows]
+    first, *others = [path.read_bytes() for path in paths]
+    for path, content in zip(paths, [*others, first], strict=True):
+        path.write_bytes(content)
+    assert [disk.load(one.record, one.tokens) for one in rows] == [None] * 3
 
 
 def test_a_symlink_in_a_records_place_is_neither_read_nor_written_through(tmp_path: Path) -> None:
