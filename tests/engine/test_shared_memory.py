@@ -115,7 +115,7 @@ def test_vectors_get_their_turn_beside_rows_that_fill_the_limit(engine: Engine) 
     engine.serve(spec(FIRST, kind=wire.ModelKind.EMBED), spec(SECOND, max_rows=8))
     texts = tuple(tuple(range(start, start + 200)) for start in (10, 500, 1000, 2000))
     engine.embed("undisturbed", *texts, model=FIRST)
-    chat = iter(works(SECOND, 400, prompt_tokens=400))
+    chat = iter(works(SECOND, 2000, prompt_tokens=400))
     engine.transport.send(make_delivery(next(chat)))
     engine.turn_until(lambda: len(engine.transport.ends) == 2)
     limit_bytes = engine.weight_bytes + 4 * MIB
@@ -132,7 +132,7 @@ def test_vectors_get_their_turn_beside_rows_that_fill_the_limit(engine: Engine) 
     engine.most_used_bytes = 0
     engine.embed("vectors", *texts, model=FIRST)
     num_before = len(engine.transport.ends)
-    for _ in range(1000):
+    for _ in range(6000):
         turn()
         if "vectors" in engine.transport.ends and len(engine.transport.ends) > num_before + 1:
             break
