@@ -101,6 +101,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(owner=st.sampled_from([*PERSONS, PUBLICATION]))
     def forget(self, owner: bytes) -> None:
         self._cache.forget_owner(owner)
+        assert not any(is_nobodys(node.owners) for node in self._cache.nodes), "in any tier"
         for prefix, owners in list(self._owners.items()):
             owners.discard(owner)
             if is_nobodys(owners):
