@@ -132,7 +132,8 @@ class RowBatch:
         lengths = {*self.lengths, *(row.length for row in rows)}
         parts = ([present] if present else []) + added
         if len(lengths) == 1 and row_caches.may_stack_level(parts):
-            return iter(parts[0]) if len(parts) == 1 else row_caches.stacking_level(parts)
+            is_alone = len(parts) == 1
+            return row_caches.owning(parts[0]) if is_alone else row_caches.stacking_level(parts)
         self._is_level = False
         singles = row_caches.split_level(present, len(self.row_ids))
         return row_caches.merging_padded(singles + added, aligns=aligns)

@@ -128,9 +128,17 @@ def may_stack_level(rows: list[Caches]) -> bool:
     return all(_may_stack([_trimmed(one) for one in parts]) for parts in zip(*rows, strict=True))
 
 
-# The three that follow evaluate layer by layer and take each layer out of `rows` as it is copied,
+# The four that follow evaluate layer by layer and take each layer out of `rows` as it is copied,
 # so that old and new buffers of one layer are alive together, not of all. Memory is full of caches
 # when it is short.
+
+
+def owning(row: Caches) -> Iterator[Any]:
+    """The layers of a row that is a part of other buffers as long as it is not evaluated."""
+    for index, layer in enumerate(row):
+        row[index] = None
+        mx.eval(layer.state)
+        yield layer
 
 
 def stacking_level(rows: list[Caches]) -> Iterator[Any]:

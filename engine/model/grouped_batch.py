@@ -20,6 +20,7 @@ from engine.model.caches import Caches
 
 _CALL_BYTES = 64 * 1024**2  # what a call of the model costs beside its weights, as bytes read
 _WORTH_MOVING = 0.8
+_SHARE_TO_FILL = 0.75  # of what rows may take, by padding that saves passes
 
 
 class GroupedBatch:
@@ -112,10 +113,11 @@ class GroupedBatch:
         self._note_order()
 
     def _regroup_if_there_is_room(self) -> None:
-        """Fewer passes for the rows that stay, where memory allows their padding and the copy."""
+        """Fewer passes for the rows that stay, where memory is not wanted by others soon."""
         groups, lengths = [group.row_ids for group in self._groups], self._lengths()
         best = self._best(lengths)
-        if max(self._padded_bytes(one, lengths) for one in (groups, best)) <= self.most_bytes:
+        padded = max(self._padded_bytes(one, lengths) for one in (groups, best))
+        if padded <= _SHARE_TO_FILL * self.most_bytes:
             self._regroup(groups, {}, lengths)
         else:
             self._note_order()
@@ -164,7 +166,7 @@ class GroupedBatch:
             [lengths[row_id] for row_id in self.row_ids],
             pass_bytes=self._pass_bytes,
             bytes_per_token=self._bytes_per_token,
-            most_bytes=self.most_bytes,
+            most_bytes=_SHARE_TO_FILL * self.most_bytes,
         )
         return [[self.row_ids[index] for index in group] for group in groups]
 
