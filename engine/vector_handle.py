@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from engine.core.cost import FIRST_USE_SECONDS, CostModel
 from engine.core.delivery import VectorDelivery
 from engine.core.limits import NO_LIMITS, Limits
 from engine.core.pacing import Pace, TimeLedger
+from engine.core.sequence import Status
 from engine.metrics import Vitals
 from engine.sizing.estimate import Estimate
 from engine.vector_request import VectorRequest
@@ -54,6 +55,19 @@ class _Long:
     row: LongRow
 
 
+class _Place:
+    """What the turnstile knows of the requests in `live`, as long as memory refuses them."""
+
+    def __init__(self, live: Mapping[str, VectorRequest]) -> None:
+        self._live = live
+        self.passed_since: int | None = None
+
+    @property
+    def status(self) -> Status:
+        is_refused = bool(self._live) and self.passed_since is not None
+        return Status.WAITING if is_refused else Status.FINISHED
+
+
 class VectorHandle:
     has_rows = False  # nothing outlives a call
     is_decoding = False
@@ -86,6 +100,7 @@ class VectorHandle:
         self.pace = Pace.of(spec, may_batch=True)
         self._cost = CostModel()
         self._live: dict[str, VectorRequest] = {}
+        self._place = _Place(self._live)
         self._long: _Long | None = None
         self._long_is_due = False
         self._suspects: list[Input] = []  # of a bundle that failed: computed one by one
@@ -171,7 +186,10 @@ class VectorHandle:
             seconds = min(seconds, others.stall_seconds)
         bundle = self._next_bundle(seconds, limits)
         if not self._may_compute(bundle, seconds, limits):
+            limits.turnstile.note_refused(self._place)
             return events
+        if self._place.passed_since is not None:
+            limits.turnstile.note_admitted(self._place)
         width = self._width(seconds, limits, context=self._num_computed(bundle))
         self._make_room(bundle, width, limits)
         events += self._announce(bundle)

@@ -132,7 +132,7 @@ def test_vectors_get_their_turn_beside_rows_that_fill_the_limit(engine: Engine) 
     engine.most_used_bytes = 0
     engine.embed("vectors", *texts, model=FIRST)
     num_before = len(engine.transport.ends)
-    for _ in range(6000):
+    for _ in range(1000):
         turn()
         if "vectors" in engine.transport.ends and len(engine.transport.ends) > num_before + 1:
             break
