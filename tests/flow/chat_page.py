@@ -9,17 +9,19 @@ import re
 import time
 import urllib.error
 import urllib.request
+from functools import partial
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlencode
 
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.stack import Stack
 
 MAX_TOKENS = 600
 EVENT_SECONDS = 60.0
+RECONNECT_SECONDS = 1.0
 LOST_SECONDS = 1.5  # as the page's script waits before it asks again
 TERMINAL = ("Finished", "Failed", "Refused")
 
@@ -178,16 +180,27 @@ class ChatPage:
 
     def _tell(self, message: dict[str, Any]) -> None:
         if self._socket is None:
-            cookies = "; ".join(f"{one.name}={one.value}" for one in self._cookies)
-            self._socket = self._sockets.enter_context(
-                connect(
-                    self._stack.base_url.replace("http", "ws") + "/ws/chat",
-                    origin=self._stack.base_url,  # type: ignore[arg-type]
-                    additional_headers={"Cookie": cookies},
-                    proxy=None,
-                )
-            )
+            self._socket = self._sockets.enter_context(self._connected())
         self._socket.send(json.dumps(message))
+
+    def _connected(self) -> ClientConnection:
+        """A handshake that fails is tried once more, as the page's script does."""
+        cookies = "; ".join(f"{one.name}={one.value}" for one in self._cookies)
+        connecting = partial(
+            connect,
+            self._stack.base_url.replace("http", "ws") + "/ws/chat",
+            origin=self._stack.base_url,  # type: ignore[arg-type]
+            additional_headers={"Cookie": cookies},
+            proxy=None,
+        )
+        try:
+            return connecting()
+        except InvalidStatus as error:
+            if error.response.status_code != 500:
+                raise
+            print(self._stack.output()[-4000:])
+            time.sleep(RECONNECT_SECONDS)
+            return connecting()
 
     def _read_one(self) -> None:
         assert self._socket is not None
