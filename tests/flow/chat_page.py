@@ -189,7 +189,7 @@ class ChatPage:
         connecting = partial(
             connect,
             self._stack.base_url.replace("http", "ws") + "/ws/chat",
-            origin=self._stack.base_url,  # type: ignore[arg-type]
+            origin=self._stack.base_url,
             additional_headers={"Cookie": cookies},
             proxy=None,
         )
