@@ -144,8 +144,7 @@ class Relief:
         handle, newest = max(rows, key=lambda one: one[1].sequence.arrived_at)
         if is_last:
             return self._fail(handle, newest)
-        self._guard.note("preempt", model=handle.spec.name)
-        return handle.preempt(newest)
+        return self._preempt_newest(handle)
 
     @property
     def _is_crowded(self) -> bool:

@@ -53,11 +53,8 @@ class RowMemory:
         scheduler = self._scheduler
         if self._estimate is None or not scheduler.changes_batch:
             return ALL_FITS
-        pace, rows, held = (
-            Pace.of(spec, may_batch=may_batch),
-            scheduler.rows,
-            self._runner.num_bytes,
-        )
+        rows, held = scheduler.rows, self._runner.num_bytes
+        pace = Pace.of(spec, may_batch=may_batch)
         scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)
         return fitting(self._estimate, limits, rows=rows, held=held)
 
