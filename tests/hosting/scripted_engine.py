@@ -42,6 +42,7 @@ class ScriptedEngine:
         self.num_forgotten = 0  # so many requests are lost, as by a Redis that starts empty
         self.generates: list[wire.Generate] = []
         self.counted: list[wire.Generate] = []
+        self.begun: list[str] = []
         self.cancelled: list[str] = []
         self._redis = connect(redis_url)
         self._intake = IntakeQueue(redis_url, name="intake-test")
@@ -104,6 +105,7 @@ class ScriptedEngine:
         for name in {generate.model for generate in self.generates}:
             for delivery in self._exchange.pull({name: 8}):
                 self.emit(delivery.work.request_id, *self.script)
+                self.begun.append(delivery.work.request_id)
         for message in self._exchange.renew():
             if isinstance(message, wire.Cancel):
                 self._cancel(message.request_id)

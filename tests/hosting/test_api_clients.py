@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import openai
@@ -21,6 +22,15 @@ __all__ = ["web"]
 def client(web: str, api_key: str, model: HostedModel) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=web, api_key=api_key, max_retries=0) as made:
         yield made
+
+
+async def ask_and_leave(web: str, api_key: str, *, when: Callable[[], bool]) -> None:
+    async with openai.AsyncOpenAI(base_url=web, api_key=api_key, max_retries=0) as client:
+        asking = asyncio.create_task(client.chat.completions.create(model="demo", messages=HELLO))
+        await asyncio.to_thread(wait_until, when, "asked")
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
 
 
 def test_it_reads_a_whole_answer(client: openai.OpenAI, engine: ScriptedEngine) -> None:
@@ -103,18 +113,16 @@ def test_leaving_a_stream_cancels_its_generation(
 
 
 def test_leaving_while_waiting_for_an_answer_cancels_it(
-    client: openai.OpenAI, engine: ScriptedEngine
+    web: str, api_key: str, model: HostedModel, engine: ScriptedEngine
 ) -> None:
     engine.script = ENDLESS
-    with pytest.raises(openai.APITimeoutError):
-        client.with_options(timeout=0.5).chat.completions.create(model="demo", messages=HELLO)
+    asyncio.run(ask_and_leave(web, api_key, when=lambda: bool(engine.begun)))
     wait_until(lambda: bool(engine.cancelled), "cancelled")
 
 
 def test_leaving_while_waiting_for_acceptance_cancels_it(
-    client: openai.OpenAI, engine: ScriptedEngine
+    web: str, api_key: str, model: HostedModel, engine: ScriptedEngine
 ) -> None:
     engine.is_silent = True
-    with pytest.raises(openai.APITimeoutError):
-        client.with_options(timeout=0.5).chat.completions.create(model="demo", messages=HELLO)
+    asyncio.run(ask_and_leave(web, api_key, when=lambda: bool(engine.generates)))
     wait_until(lambda: Generation.objects.filter(is_cancel_requested=True).exists(), "cancelled")
