@@ -48,7 +48,8 @@ class Node:
         return RecordKey(self.key, kind)
 
     def records(self) -> list[RecordKey]:
-        return [self.record(kind) for kind in sorted(self.in_memory | self.on_disk.keys())]
+        kinds = self.in_memory | self.on_disk.keys() | self.saving
+        return [self.record(kind) for kind in sorted(kinds)]
 
     def add_owners(self, owners: Set[bytes]) -> bool:
         """Whether that was news."""
@@ -64,7 +65,8 @@ class Node:
 
 
 class Nodes:
-    """Invariant: a node has a record in some tier; without one it is forgotten.
+    """Invariant: a node has a record in some tier or on its way to the disk; without one it is
+    forgotten.
 
     `_orphans` are the children of keys that have no node of their own: a root, an evicted parent.
     """
@@ -115,6 +117,12 @@ class Nodes:
         self.disk_bytes[node.model] += num_bytes
         self.disk_records[node.model] += 1
 
+    def forget_saving(self, records: Iterable[RecordKey]) -> None:
+        """Nobody waits any more for the disk to have these."""
+        for record in records:
+            if (node := self._nodes.get(record.block)) is not None:
+                node.saving -= {record.kind}
+
     def dropped(self, records: Iterable[RecordKey], *, tier: CacheTier) -> None:
         """These records left a tier; nodes left without any are forgotten."""
         for record in records:
@@ -126,7 +134,7 @@ class Nodes:
                 node.pinned -= {record}
             else:
                 self._take_off_disk(node, record.kind)
-            if not node.in_memory and not node.on_disk:
+            if not node.records():
                 self._forget(node)
 
     def _take_off_disk(self, node: Node, kind: Kind) -> None:

@@ -139,9 +139,10 @@ class Records:
             node.saving -= {saved.record.kind}
         if not saved.is_persisted:
             self._statistics.num_dropped += 1
+            self.nodes.dropped([saved.record], tier=wire.CacheTier.DISK)
             return
         self._statistics.num_persisted += 1
-        if node is None:  # left memory and was forgotten before the writer came to it
+        if node is None:  # removed before the writer came to it
             self._remove_files([saved.record])
             return
         self.nodes.put_on_disk(node, saved.record.kind, saved.file_bytes)
@@ -158,6 +159,7 @@ class Records:
                 self._memory.remove(record)
             self.nodes.dropped(records, tier=wire.CacheTier.MEMORY)
         if wire.CacheTier.DISK in tiers:
+            self.nodes.forget_saving(records)
             self.nodes.dropped(records, tier=wire.CacheTier.DISK)
             self._remove_files(records)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS
+from engine.wire import CacheTier
 from tests.waiting import wait_until
 
 from .toys import (
@@ -24,6 +27,7 @@ from .toys import (
     query,
     record_files,
     revive,
+    tenant,
 )
 
 BLOCK_BYTES = 4 * BLOCK_TOKENS  # of a toy's payload
@@ -74,3 +78,69 @@ def test_a_tail_leaves_when_its_owner_has_the_whole_block(by: str, num_records: 
     compute(cache, query(PROMPT[:768], of=by))
     assert len(cache.memory) == num_records
     assert cache.plan(query([*PROMPT[:600], 7], of="ann")).num_tokens == 600
+
+
+@pytest.fixture
+def on_its_way(tmp_path: Path) -> Iterator[tuple[PrefixCache, threading.Event]]:
+    """A prompt that memory has lost before the disk has it; the event lets the disk go on."""
+    io = CacheIO(make_disk(tmp_path), max_queued_bytes=1 << 30)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    may_write = threading.Event()
+    io.maintain(lambda _: may_write.wait())
+    compute(cache, query(PROMPT))
+    cache.persist(query(PROMPT))
+    cache.shrink(0)
+    yield cache, may_write
+    may_write.set()
+    assert io.close(wait_seconds=10)
+
+
+def wait_for_disk(cache: PrefixCache) -> None:
+    io = cache.io
+    assert io is not None
+    wait_until(lambda: io.is_idle)
+    cache.take_fetched()
+
+
+def test_what_memory_loses_on_its_way_to_the_disk_is_found_there(
+    on_its_way: tuple[PrefixCache, threading.Event],
+) -> None:
+    cache, may_write = on_its_way
+    assert cache.plan(ASKED).is_cold
+    may_write.set()
+    wait_for_disk(cache)
+    assert cache.plan(ASKED).num_tokens == len(PROMPT)
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        lambda cache: cache.forget_owner(tenant("ann")),
+        lambda cache: cache.clear("toy"),
+        lambda cache: cache.clear("toy", tiers=(CacheTier.DISK,)),
+    ],
+)
+def test_what_is_removed_on_its_way_to_the_disk_never_arrives(
+    on_its_way: tuple[PrefixCache, threading.Event],
+    remove: Callable[[PrefixCache], object],
+    tmp_path: Path,
+) -> None:
+    cache, may_write = on_its_way
+    remove(cache)
+    assert not list(cache.nodes)
+    may_write.set()
+    wait_for_disk(cache)
+    wait_for_disk(cache)
+    assert not record_files(tmp_path) and not list(cache.nodes)
+
+
+def test_what_the_disk_does_not_take_is_forgotten(tmp_path: Path) -> None:
+    limits = dataclasses.replace(UNLIMITED, daily_write_bytes=0)
+    io = CacheIO(make_disk(tmp_path, limits=limits), max_queued_bytes=1 << 30)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    compute(cache, query(PROMPT))
+    cache.persist(query(PROMPT))
+    cache.shrink(0)
+    wait_for_disk(cache)
+    assert not list(cache.nodes)
+    assert io.close(wait_seconds=10)
