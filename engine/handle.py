@@ -202,9 +202,11 @@ class ModelHandle:
         return max(filter(None, rows), key=lambda live: live.sequence.arrived_at, default=None)
 
     def preempt(self, live: LiveRequest) -> Events:
-        """Take its row away; what that computed is kept as far as the cache has room."""
+        """Take its row away; what that computed is kept as far as the cache has room. On disk at
+        once: memory is short, and what the cache has there may be the next to go."""
         if self._reuse is not None:
             self._reuse.keep_row(live)
+            self._reuse.persist(at_once=True)
             live.is_kept = False  # there will be another row to keep
         self.scheduler.preempt(live.sequence)
         return [(live.request_id, live.pause())] if live.has_started else []
@@ -249,8 +251,11 @@ class ModelHandle:
         if not self.scheduler.may_admit:
             return
         for sequence in self.scheduler.admit(self.memory.admission(limits).may_admit):
+            live = self._live[sequence.request_id]
+            if live.is_paused:
+                self._begin(live)  # what memory has lost comes from disk while the row computes
             if self._reuse is not None:
-                self._reuse.restore(self._live[sequence.request_id])
+                self._reuse.restore(live)
 
     def _make_room(self, step: Step, limits: Limits) -> None:
         if (estimate := self._estimate) is not None:

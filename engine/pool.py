@@ -19,6 +19,7 @@ from engine.core.guests import Invitation
 from engine.guard import MemoryGuard, Verdict
 from engine.handle import Events, ModelHandle
 from engine.memory_report import ModelSize, model_memories
+from engine.residents import Residents
 from engine.shelf import Handle, LoadFailed, Shelf
 from engine.vector_handle import VectorHandle
 from engine.waiting_room import WaitingRoom
@@ -58,10 +59,9 @@ class ModelPool:
         self._guard = guard
         self._clock = clock
         self._specs: dict[str, wire.ModelSpec] = {}
-        self._handles: dict[str, Handle] = {}
-        self._leaving: list[Handle] = []
+        self.residents = Residents(clock=clock)
         self._waiting = WaitingRoom(clock=clock)
-        self._wanted: set[str] = set()
+        self._wanted: dict[str, float] = {}  # commanded or pinned, since when
         self._failures: dict[str, _Failure] = {}
         self._sizes: dict[str, ModelSize] = {}
         self._loading: _Loading | None = None
@@ -86,7 +86,7 @@ class ModelPool:
     @property
     def handles(self) -> list[Handle]:
         """Every model that may still compute something."""
-        return [*self._handles.values(), *self._leaving]
+        return self.residents.all
 
     @property
     def is_idle(self) -> bool:
@@ -98,7 +98,7 @@ class ModelPool:
         return self._loading is not None
 
     def statuses(self) -> tuple[wire.ModelStatus, ...]:
-        statuses = [handle.status for handle in self._handles.values()]
+        statuses = [handle.status for handle in self.residents]
         if (loading := self._loading) is not None:
             statuses.append(
                 wire.ModelStatus(name=loading.name, state="loading", loaded_fraction=loading.shown)
@@ -124,12 +124,12 @@ class ModelPool:
         return sum(handle.num_live for handle in handles) + len(self._waiting.of_model(name))
 
     def max_rows(self, name: str) -> int:
-        handle = self._handles.get(name)
+        handle = self.residents.get(name)
         return handle.pace.max_rows if handle is not None else self._specs[name].max_rows
 
     def invitation(self, name: str) -> Invitation | None:
         """Whom a row beyond `max_rows` is for."""
-        handle = self._handles.get(name)
+        handle = self.residents.get(name)
         return handle.scheduler.invitation if isinstance(handle, ModelHandle) else None
 
     def configure(self, specs: tuple[wire.ModelSpec, ...]) -> Events:
@@ -137,14 +137,16 @@ class ModelPool:
         self._specs = {spec.name: spec for spec in specs}
         self._failures = {}
         self._measure()
-        for name, handle in list(self._handles.items()):
-            spec = self._specs.get(name)
+        for handle in list(self.residents):
+            spec = self._specs.get(handle.spec.name)
             if spec is None or not _is_same(spec, handle.spec):
-                self._leaving.append(self._handles.pop(name))
+                self.residents.dismiss(handle.spec.name)
             else:
                 handle.configure(self._as_loaded(spec))
-        self._wanted |= {spec.name for spec in specs if spec.is_pinned}
-        self._wanted &= self._specs.keys() - self._handles.keys()
+        for spec in specs:
+            if spec.is_pinned:
+                self._wanted.setdefault(spec.name, self._clock())
+        self._wanted = {one: since for one, since in self._wanted.items() if self._may_come(one)}
         gone = [name for name in self._waiting.models if name not in self._specs]
         return [event for name in gone for event in self._refuse_waiting(name, _not_found(name))]
 
@@ -162,12 +164,12 @@ class ModelPool:
 
     def _as_loaded(self, spec: wire.ModelSpec) -> wire.ModelSpec:
         """A precision counts at the next load only."""
-        handle = self._handles.get(spec.name)
+        handle = self.residents.get(spec.name)
         return spec if handle is None else wire.replace(spec, kv_bits=handle.spec.kv_bits)
 
     def memories(self) -> tuple[wire.ModelMemory, ...]:
         """What every model needs and has room for, loaded or not."""
-        loaded = {name: handle.weight_bytes for name, handle in self._handles.items()}
+        loaded = {handle.spec.name: handle.weight_bytes for handle in self.residents}
         return model_memories(self._specs, self._sizes, loaded, limit_bytes=self._guard.limit_bytes)
 
     def _is_pinned(self, name: str) -> bool:
@@ -175,7 +177,7 @@ class ModelPool:
 
     def _pinned_bytes(self, *, besides: str) -> int:
         """Of what is loaded and stays."""
-        pinned = (one for one in self._handles.values() if self._is_pinned(one.spec.name))
+        pinned = (one for one in self.residents if self._is_pinned(one.spec.name))
         return sum(one.weight_bytes for one in pinned if one.spec.name != besides)
 
     def _ceiling_bytes(self, name: str) -> int:
@@ -184,18 +186,20 @@ class ModelPool:
     def want(self, name: str) -> None:
         """Load this model even if nobody asks for an answer."""
         self._failures.pop(name, None)
-        if name in self._specs and name not in self._handles:
-            self._wanted.add(name)
+        if self._may_come(name):
+            self._wanted.setdefault(name, self._clock())
+
+    def _may_come(self, name: str) -> bool:
+        return name in self._specs and name not in self.residents
 
     def unload(self, name: str) -> None:
         """Once its rows have ended. Who asks for it next loads it again."""
-        self._wanted.discard(name)
-        if (handle := self._handles.pop(name, None)) is not None:
-            self._leaving.append(handle)
+        self._wanted.pop(name, None)
+        self.residents.dismiss(name)
 
     def deliver(self, delivery: AnyDelivery) -> Events:
         name, request_id = delivery.work.model, delivery.work.request_id
-        if (handle := self._handles.get(name)) is not None:
+        if (handle := self.residents.get(name)) is not None:
             return _give(handle, delivery)
         if name not in self._specs:
             return [(request_id, _not_found(name))]
@@ -257,12 +261,13 @@ class ModelPool:
         return self._finish_loading(loading, progress)
 
     def _begin_next(self) -> Events:
-        name = next(iter([*self._waiting.models, *self._wanted]), None)
-        if name is None:
-            self._unload_unused()
+        since = self._wanted | self._waiting.since
+        if not since:
+            self.residents.dismiss_unused()
             return []
         if self._clock() < self._may_look_at:
             return []
+        name = min(since, key=lambda one: since[one])
         try:
             self._shelf.estimate(self._specs[name])
             needed = self._shelf.weight_bytes(self._specs[name])
@@ -279,8 +284,7 @@ class ModelPool:
             self._guard.note("refusal", model=name, num_bytes=needed)
             return self._fail(name, wire.Code.DOES_NOT_FIT, assessment.detail)
         if assessment.verdict is Verdict.NOT_NOW:
-            self.unload_idle()
-            self._may_look_at = self._clock() + _LOOK_AGAIN_SECONDS
+            self._make_room(waits_since=since[name])
             return []
         spec = self._specs[name]
         self._shelf.shrink_cache(self._guard.loadable_bytes - needed)
@@ -289,6 +293,13 @@ class ModelPool:
             name=name, progress=self._shelf.load(spec), started_at=self._clock()
         )
         return []
+
+    def _make_room(self, *, waits_since: float) -> None:
+        self._may_look_at = self._clock() + _LOOK_AGAIN_SECONDS
+        if self.residents.idle() is not None:
+            self.residents.dismiss_idle()
+        else:
+            self.residents.dismiss_for(waits_since=waits_since)
 
     def _show(self, loading: _Loading, fraction: float) -> Events:
         if fraction - loading.shown < _SHOWN_FRACTION:
@@ -300,15 +311,16 @@ class ModelPool:
 
     def _finish_loading(self, loading: _Loading, handle: Handle) -> Events:
         self._loading = None
-        self._wanted.discard(loading.name)
+        self._wanted.pop(loading.name, None)
         self._failures.pop(loading.name, None)
         logger.info("model loaded", extra={"model": loading.name})
         self._guard.note("load", model=loading.name, num_bytes=handle.weight_bytes)
         spec = self._specs.get(loading.name)
         if spec is None or not _is_same(spec, handle.spec):
-            self._leaving.append(handle)
+            self.residents.add(handle)
+            self.residents.dismiss(handle.spec.name)
             return []
-        self._handles[loading.name] = handle
+        self.residents.add(handle)
         handle.configure(self._as_loaded(spec))
         self._measure()
         return [
@@ -320,7 +332,7 @@ class ModelPool:
     def _fail(self, name: str, code: wire.Code, detail: str) -> Events:
         logger.error("model not loaded", extra={"model": name, "detail": detail})
         self._loading = None
-        self._wanted.discard(name)
+        self._wanted.pop(name, None)
         self._note_failure(name, code, detail)
         return self._refuse_waiting(name, wire.Failed(code=code, detail=detail))
 
@@ -330,39 +342,17 @@ class ModelPool:
     def _refuse_waiting(self, name: str, failed: wire.Failed) -> Events:
         return [(one.work.request_id, failed) for one, _ in self._waiting.take_all(name)]
 
-    def unload_idle(self) -> None:
-        """Memory is short: the idle model that was used longest ago goes, if there is one."""
-        if (handle := self._unused_longest(lambda one: one.is_idle)) is not None:
-            self.unload(handle.spec.name)
-
     def set_aside(self) -> bool:
-        """None is idle, and one has to go: one that has no rows, if there is one. Its requests
-        wait until it is loaded again."""
-        if (handle := self._unused_longest(lambda one: not one.has_rows)) is None:
-            return False
-        for delivery in handle.give_back():
+        """Whether one could go at once whose requests have no rows; they wait here."""
+        given_back = self.residents.set_aside()
+        for delivery in given_back or ():
             self._waiting.add(delivery)
-        self.unload(handle.spec.name)
-        return True
-
-    def _unused_longest(self, may_go: Callable[[Handle], bool]) -> Handle | None:
-        handles = [one for one in self._handles.values() if not one.spec.is_pinned and may_go(one)]
-        return min(handles, key=lambda one: one.last_used_at, default=None)
-
-    def _unload_unused(self) -> None:
-        now = self._clock()
-        for handle in list(self._handles.values()):
-            limit = handle.spec.idle_unload_seconds
-            if limit is None or handle.spec.is_pinned or not handle.is_idle:
-                continue
-            if now - handle.last_used_at > limit:
-                self.unload(handle.spec.name)
+        return given_back is not None
 
     def _unload_departed(self) -> None:
-        departed = [handle for handle in self._leaving if handle.is_idle]
+        departed = self.residents.take_departed()
         if not departed:
             return
-        self._leaving = [handle for handle in self._leaving if not handle.is_idle]
         for handle in departed:
             name, num_bytes = handle.spec.name, handle.weight_bytes
             logger.info("model unloaded", extra={"model": name})

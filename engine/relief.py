@@ -22,6 +22,7 @@ from engine.shelf import Handle
 from engine.sizing.words import allowed_size, needed_size
 from engine.wire import Level
 
+UNUSED_SECONDS = 30.0  # a model used later may be wanted again at once: rows wait for memory
 _TURNS_TO_WAIT = 3  # the device works one step ahead: so long until a row's memory is free
 
 
@@ -55,7 +56,7 @@ class Relief:
         if self._observe() is Level.CALM:
             return []
         if len(handles) > 1:
-            self._pool.unload_idle()
+            self._pool.residents.dismiss_idle()
         if self._observe() is not Level.CRITICAL or self._turns_to_wait:
             return []
         return self._take_rows([one for one in handles if isinstance(one, ModelHandle)])
@@ -67,9 +68,19 @@ class Relief:
             free_bytes=self._guard.critical_bytes - used_bytes,
             tier_bytes=self._prefixes.memory.used_bytes,
             make_room=self._make_room,
+            idle_bytes=self._idle_bytes,
+            dismiss_idle=self._dismiss_idle,
             turnstile=self._turnstile,
             is_quiet=not any(one.has_rows for one in handles if isinstance(one, ModelHandle)),
         )
+
+    @property
+    def _idle_bytes(self) -> int:
+        idle = self._pool.residents.idle(UNUSED_SECONDS)
+        return idle.weight_bytes if idle is not None else 0
+
+    def _dismiss_idle(self) -> None:
+        self._pool.residents.dismiss_idle(unused_seconds=UNUSED_SECONDS)
 
     def own_limits(self, handle: ModelHandle, limits: Limits) -> Limits:
         """What this model may use: its own ceiling counts too."""

@@ -143,9 +143,12 @@ class PrefixReuse:
     def forget(self, live: LiveRequest) -> None:
         self._cache.release(live.request_id)
 
-    def persist(self) -> None:
-        """Once a turn: what was kept in the turn before is computed by now."""
+    def persist(self, *, at_once: bool = False) -> None:
+        """Once a turn: what was kept in the turn before is computed by now. `at_once`: so is the
+        rest, as far as it is not waited for here."""
         computed, self._persistable, self._ended = self._persistable, self._ended, []
+        if at_once:
+            computed, self._persistable = [*computed, *self._persistable], []
         for query in computed:
             self._cache.persist(query)
 

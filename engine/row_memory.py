@@ -105,18 +105,13 @@ class Admission:
         if planned >= self._least_refused:
             return False
         slicing = self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids))
-        room = self._free_bytes + self._row_bytes
         for lengths in self._stages:
             groups = least_padded(map(grown_tokens, [*lengths, planned]))
-            if self._estimate.grouped_bytes(groups, slicing_bytes=slicing) > room:
+            needed = self._estimate.grouped_bytes(groups, slicing_bytes=slicing) - self._row_bytes
+            if not self._limits.has_room(needed, is_first=not self._has_rows):
                 self._least_refused = planned
                 return False
         return True
-
-    @property
-    def _free_bytes(self) -> int:
-        free_bytes = self._limits.free_bytes + self._limits.tier_bytes
-        return min(free_bytes, self._limits.own_free_bytes) if self._has_rows else free_bytes
 
 
 def hold_to_memory(
@@ -131,7 +126,7 @@ def hold_to_memory(
         free_bytes, context_tokens=context, at_most=_TURN_SLICES * pace.most_slice_tokens
     )
     if turn_tokens < EFFICIENT_TOKENS:
-        free_bytes = min(limits.free_bytes + limits.tier_bytes, limits.own_free_bytes)
+        free_bytes = limits.room_bytes
         turn_tokens = estimate.most_slice_tokens(
             free_bytes, context_tokens=context, at_most=EFFICIENT_TOKENS
         )
@@ -152,7 +147,7 @@ def fitting(estimate: Estimate, limits: Limits, *, rows: list[Sequence], held: i
     """Rows that are ready join those that decode as far as a layer of all can be copied, and the
     longest row's next slice is computed if its smallest fits. What does not fit waits until rows
     have left. `held`: bytes of all these rows' caches."""
-    free_bytes = min(limits.free_bytes + limits.tier_bytes, limits.own_free_bytes)
+    free_bytes = limits.room_bytes
     context = max((one.computed_tokens for one in rows if one.slice_tokens_left > 0), default=0)
     slicing = estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, context)
     return Fitting(

@@ -29,7 +29,7 @@ class Reuse(Protocol):
     def keep_prompt(self, live: LiveRequest) -> None: ...
     def keep_row(self, live: LiveRequest) -> None: ...
     def forget(self, live: LiveRequest) -> None: ...
-    def persist(self) -> None: ...
+    def persist(self, *, at_once: bool = False) -> None: ...
 
 
 class SafeReuse:
@@ -68,8 +68,8 @@ class SafeReuse:
     def forget(self, live: LiveRequest) -> None:
         self._try(lambda: self._inner.forget(live))
 
-    def persist(self) -> None:
-        self._try(self._inner.persist)
+    def persist(self, *, at_once: bool = False) -> None:
+        self._try(lambda: self._inner.persist(at_once=at_once))
 
     def _try(self, act: Callable[[], float | None]) -> float | None:
         try:

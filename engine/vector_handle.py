@@ -210,12 +210,14 @@ class VectorHandle:
             return True
         longest = max(len(one.token_ids) for one in bundle)
         num_tokens = min(longest, self._width(seconds)) if len(bundle) == 1 else longest
-        return self._fits(limits, len(bundle), num_tokens)
+        if self._estimate is None:
+            return True
+        return limits.has_room(self._estimate.bundle_bytes(len(bundle), num_tokens))
 
     def _fits(self, limits: Limits, num_rows: int, num_tokens: int) -> bool:
         if self._estimate is None:
             return True
-        return self._estimate.bundle_bytes(num_rows, num_tokens) <= _room_bytes(limits)
+        return self._estimate.bundle_bytes(num_rows, num_tokens) <= limits.room_bytes
 
     def _make_room(self, bundle: tuple[Input, ...], width: int, limits: Limits) -> None:
         """The prefix cache gives way."""
@@ -265,9 +267,8 @@ class VectorHandle:
         """How many tokens of one row fit into a turn, and into memory."""
         at_most = self.pace.most_slice_tokens
         if self._estimate is not None:
-            room_bytes = _room_bytes(limits)
             at_most = self._estimate.most_slice_tokens(
-                room_bytes, context_tokens=context, at_most=at_most
+                limits.room_bytes, context_tokens=context, at_most=at_most
             )
         return self._cost.most_tokens(
             seconds=seconds,
@@ -351,7 +352,3 @@ class VectorHandle:
 
 def _failed(live: VectorRequest, code: wire.Code, detail: str) -> wire.Failed:
     return wire.Failed(code=code, detail=detail, usage=live.usage)
-
-
-def _room_bytes(limits: Limits) -> int:
-    return min(limits.free_bytes + limits.tier_bytes, limits.own_free_bytes)

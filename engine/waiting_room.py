@@ -31,6 +31,11 @@ class WaitingRoom:
     def of_model(self, name: str) -> list[AnyDelivery]:
         return [delivery for delivery, _ in self._entries.get(name, ())]
 
+    @property
+    def since(self) -> dict[str, float]:
+        """When the first of those who wait for each model came."""
+        return {name: entries[0][1] for name, entries in self._entries.items()}
+
     def take(self, request_id: str) -> AnyDelivery | None:
         """This one leaves, if it is here."""
         for name, entries in self._entries.items():

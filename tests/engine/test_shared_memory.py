@@ -15,6 +15,7 @@ from tests.engine.device_rig import MODEL, Engine
 from tests.engine.model.rig import reference_tokens
 from tests.fakes import make_delivery, make_work
 from tests.tiny_models import tiny_model_path
+from tests.waiting import wait_until
 
 MIB = 1024**2
 FIRST, SECOND, THIRD = MODELS = "tiny-qwen3", "tiny-gemma3", "tiny-mamba"
@@ -155,3 +156,54 @@ def test_a_text_that_fits_in_pieces_only_stays_below_the_limit(engine: Engine) -
     engine.finish("tight")
     assert engine.most_used_bytes <= 1.02 * limit_bytes
     assert engine.vectors("tight") == pytest.approx(engine.vectors("undisturbed"), abs=1e-3)
+
+
+def test_an_unused_model_makes_way_for_rows_that_wait(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them would run beside it, the others wait; nobody has used it for a while."""
+    monkeypatch.setattr("engine.relief.UNUSED_SECONDS", 0.0)
+    engine.serve(spec(FIRST), spec(SECOND))
+    engine.transport.send(*map(make_delivery, [*works(SECOND, 1), *works(FIRST, 1)]))
+    engine.finish(f"{FIRST} 0", f"{SECOND} 0")
+    engine.turn()
+    assert engine.weight_bytes == WEIGHTS[FIRST] + WEIGHTS[SECOND]
+    engine.set_limit(int(1.3 * engine.weight_bytes))
+    engine.turn()
+    asked = works(FIRST, 6, prompt_tokens=900)[1:]
+    engine.transport.send(*map(make_delivery, asked))
+    engine.finish(*(one.request_id for one in asked))
+    assert engine.weight_bytes == WEIGHTS[FIRST]
+    assert engine.most_rows > 1
+
+
+def test_a_model_that_is_at_its_own_ceiling_sends_nobody_away(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.relief.UNUSED_SECONDS", 0.0)
+    narrow = spec(FIRST, memory_ceiling_bytes=WEIGHTS[FIRST] + MIB)
+    engine.serve(narrow, spec(SECOND))
+    engine.transport.send(*map(make_delivery, works(SECOND, 1)))
+    engine.finish(f"{SECOND} 0")
+    asked = works(FIRST, 4, prompt_tokens=300)
+    engine.transport.send(*map(make_delivery, asked))
+    engine.finish(*(one.request_id for one in asked))
+    assert engine.weight_bytes == WEIGHTS[FIRST] + WEIGHTS[SECOND]
+    assert engine.most_rows == 1
+
+
+def test_what_memory_has_lost_of_a_row_that_gave_way_comes_from_disk(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, cache_memory_bytes=8 * MIB, cache_disk_bytes=64 * MIB)
+    engine.configure()
+    start_rows(engine, old=300, new=20)
+    tier = engine.prefixes.cache.memory
+    engine.set_limit(engine.memory.read().active_bytes - tier.used_bytes)
+    engine.turn_until(lambda: "Paused" in kinds(engine, "new"))
+    engine.turn_until(lambda: not tier.used_bytes)
+    wait_until(lambda: engine.prefixes._io.is_idle)  # type: ignore[union-attr]
+    num_computed = len(engine.pieces("new"))
+    engine.set_limit(100 * MIB)
+    engine.finish("new")
+    assert sum(engine.pieces("new")[num_computed + 1 :]) < 256
+    assert engine.usage("new").cached_tokens
+    engine.prefixes.close()

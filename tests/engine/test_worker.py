@@ -6,6 +6,7 @@ import threading
 
 from engine import wire
 from engine.core.delivery import Dropped
+from engine.residents import TURN_SECONDS
 from tests.engine.worker_rig import GIB, Engine, spec
 from tests.fakes import make_delivery, make_work
 
@@ -321,3 +322,34 @@ def test_while_one_person_has_all_rows_somebody_else_is_invited() -> None:
     engine.run("light")
     engine.turn()
     assert engine.transport.invitations == {"fake": invitation}
+
+
+def test_a_model_that_is_always_busy_makes_way_for_another_after_its_turn() -> None:
+    """Neither fits beside the other, and both are asked all the time: they take turns. What is
+    pinned came first and stays."""
+    engine = Engine(
+        spec("pinned", path=str(5 * GIB), is_pinned=True),
+        *(spec(name, path=str(60 * GIB), max_rows=2) for name in ("a", "b")),
+    )
+    asked = {"a": 0, "b": 0}
+    first_ends: dict[str, float] = {}
+
+    def turn() -> None:
+        for name in asked:
+            while engine.pool.num_taken(name) < 2:
+                engine.ask(f"{name}{asked[name]}", model=name, max_tokens=20)
+                asked[name] += 1
+                engine.worker.turn()
+        engine.turn()
+        engine.clock.now += 10.0 if engine.pool.is_loading else 0.5
+        for request_id in engine.transport.ends:
+            first_ends.setdefault(request_id[0], engine.clock.now)
+
+    began_at = engine.clock.now
+    for _ in range(600):
+        turn()
+    assert first_ends["b"] - began_at < 5 * TURN_SECONDS  # of which loads take three
+    assert 6 <= engine.shelf.num_loads <= 14  # who has come has its turn
+    assert len(engine.transport.ends) >= asked["a"] + asked["b"] - 12
+    assert all(isinstance(end, wire.Finished) for end in engine.transport.ends.values())
+    assert "pinned" in {one.name for one in engine.pool.statuses()}
