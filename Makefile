@@ -34,7 +34,7 @@ test: $(INSTALLED)
 	@.ci/install openblas
 	@.ci/install clients
 	$(OPENBLAS) $(PYTEST) $(AT_ONCE) tests --ignore=tests/flow --ignore=tests/clients --ignore=tests/browser
-	$(PYTEST) tests/flow tests/clients
+	$(PYTEST) $(AT_ONCE) tests/flow tests/clients
 	$(PYTEST) tests/browser
 
 test-postgres: $(INSTALLED)

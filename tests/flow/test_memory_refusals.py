@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import pytest
 from openai import InternalServerError, OpenAI
@@ -15,6 +16,7 @@ from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 CEILING_GB = 0.008
+T = TypeVar("T")
 LONG_TOKENS, ANSWER_TOKENS = 4_000, 10
 REFUSAL = re.compile(
     r"needs ([\d.]+) MiB of memory and the limit is ([\d.]+) MiB\. What would help: "
@@ -51,15 +53,34 @@ def numbers_of(refusal: str | None) -> tuple[float, float, int, int]:
     return float(needed), float(limit), int(shorter), int(output or 0)
 
 
+def with_steady_advice(advise: Callable[[], int], ask: Callable[[int], T]) -> tuple[int, T]:
+    """What was answered while the advice stayed the same: the estimate learns from what was
+    accepted before, and then more may fit."""
+    advice = advise()
+    for _ in range(10):
+        answer = ask(advice)
+        before, advice = advice, advise()
+        if advice == before:
+            return advice, answer
+    raise AssertionError("the advice does not come to rest")
+
+
 def test_what_a_refusal_advises_is_accepted_and_one_token_more_is_not(
     client: OpenAI, narrow: str
 ) -> None:
-    """What is accepted comes last: the estimate learns from it, and then more may fit."""
-    needed, limit, shorter, _ = numbers_of(refusal_of(client, narrow, LONG_TOKENS, ANSWER_TOKENS))
-    assert needed > limit == pytest.approx(CEILING_GB * 1024, abs=0.1)
-    fitting = LONG_TOKENS - shorter
-    for prompt_tokens, max_tokens in ((fitting + 1, ANSWER_TOKENS), (fitting, ANSWER_TOKENS + 1)):
-        told = numbers_of(refusal_of(client, narrow, prompt_tokens, max_tokens))
+    def fitting_tokens() -> int:
+        told = numbers_of(refusal_of(client, narrow, LONG_TOKENS, ANSWER_TOKENS))
+        needed, limit, shorter, _ = told
+        assert needed > limit == pytest.approx(CEILING_GB * 1024, abs=0.1)
+        return LONG_TOKENS - shorter
+
+    def ask_beyond(fitting: int) -> list[tuple[int, str | None]]:
+        beyond = (fitting + 1, ANSWER_TOKENS), (fitting, ANSWER_TOKENS + 1)
+        return [(one[1], refusal_of(client, narrow, *one)) for one in beyond]
+
+    fitting, answers = with_steady_advice(fitting_tokens, ask_beyond)
+    for max_tokens, refusal in answers:
+        told = numbers_of(refusal)
         assert told[0] > told[1] and told[2:] == (1, max_tokens - 1)
     advised = (fitting, ANSWER_TOKENS), (fitting + 1, ANSWER_TOKENS - 1)
     with ThreadPoolExecutor(len(advised)) as threads:
@@ -73,15 +94,18 @@ def test_the_chat_page_is_told_the_same(stack: Stack, narrow: str) -> None:
         def end_of(num_words: int) -> dict[str, object]:
             return page.end_of(page.send("word " * num_words, model=narrow, seed=1))
 
-        refused = end_of(LONG_TOKENS // 2)
-        assert (refused["type"], refused["code"]) == ("Refused", "does_not_fit")
-        numbers = refused["numbers"]
-        assert isinstance(numbers, dict)
-        assert numbers["needed_bytes"] > numbers["limit_bytes"]
-        shorter_words = -(-int(numbers["shorter_by_tokens"]) // 2)  # of two tokens each
-        fitting_words = LONG_TOKENS // 2 - shorter_words
-        assert end_of(fitting_words + 1)["type"] == "Refused"
-        finished = end_of(fitting_words)
+        def fitting_words() -> int:
+            refused = end_of(LONG_TOKENS // 2)
+            assert (refused["type"], refused["code"]) == ("Refused", "does_not_fit")
+            numbers = refused["numbers"]
+            assert isinstance(numbers, dict)
+            assert numbers["needed_bytes"] > numbers["limit_bytes"]
+            shorter_words = -(-int(numbers["shorter_by_tokens"]) // 2)  # of two tokens each
+            return LONG_TOKENS // 2 - shorter_words
+
+        fitting, beyond = with_steady_advice(fitting_words, lambda words: end_of(words + 1))
+        assert beyond["type"] == "Refused"
+        finished = end_of(fitting)
         assert finished["type"] == "Finished"
         assert isinstance(finished["usage"], dict)
         assert finished["usage"]["completion_tokens"] < MAX_TOKENS  # as many as there is room for
