@@ -111,18 +111,14 @@ class Scheduler:
     def has_prompts(self) -> bool:
         return any(one.slice_tokens_left > 0 for one in self._prefilling)
 
-    @property
-    def ready(self) -> list[Sequence]:
-        """Rows that may join the batch."""
-        return [one for one in self._prefilling if one.may_join]
-
     def schedule(
         self, *, now: float, others: Pace | None = None, fitting: Fitting = ALL_FITS
     ) -> Step:
         """The next step. `others`: what is promised to rows of other models that decode now, for
         they wait for a slice as well."""
         self._others = others
-        ready = self.ready[: fitting.most_joins if self._batch else max(1, fitting.most_joins)]
+        most_joins = fitting.most_joins if self._batch else max(1, fitting.most_joins)
+        ready = [one for one in self._prefilling if one.may_join][:most_joins]
         may_slice = fitting.may_slice or not (self.is_decoding or ready)
         prompts = [one for one in self._prefilling if one.slice_tokens_left > 0 and may_slice]
         someone_decodes = others is not None or self.is_decoding or bool(ready)

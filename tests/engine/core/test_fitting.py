@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from engine.core.limits import Fitting
-from tests.engine.core.test_scheduler import Bench
+from tests.engine.core.scheduler_bench import Bench
 
 
 def test_a_row_joins_when_others_have_left_where_memory_has_no_room_for_both() -> None:
