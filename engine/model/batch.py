@@ -142,7 +142,7 @@ class RowBatch:
         if self._is_level:
             self._caches = row_caches.take_level(self._caches, kept)
             return
-        row_caches.keep_padded(self._caches, kept)
+        row_caches.keep_padded(self._caches, kept, longest=max(self.lengths))
         if len(set(self.lengths)) > 1:
             return
         rows = row_caches.split_padded(self._caches, len(kept))

@@ -168,9 +168,24 @@ def extending_padded(caches: Caches, rows: list[Caches], *, aligns: bool) -> Ite
         yield layer
 
 
-def keep_padded(caches: Caches, rows: list[int]) -> None:
-    for layer in caches:
-        layer.filter(rows)
+def keep_padded(caches: Caches, rows: list[int], *, longest: int) -> None:
+    """Only these rows stay, of which the longest holds so many tokens."""
+    index = mx.array(rows)
+    for place, layer in enumerate(caches):
+        if type(layer) is BatchKVCache:
+            caches[place] = _without_padding(layer, layer.size() - longest, index)
+        else:
+            layer.filter(rows)
+
+
+def _without_padding(layer: BatchKVCache, num_columns: int, rows: mx.array) -> BatchKVCache:
+    """mlx-lm takes columns that nobody needs as a view, which keeps the memory, and reads from the
+    device how many they are."""
+    keys, values, offset, padding, end = layer.state
+    keys, values = (one[..., num_columns:, :][rows] for one in (keys, values))
+    return BatchKVCache.from_state(
+        (keys, values, offset[rows], padding[rows] - num_columns, end - num_columns)
+    )
 
 
 def split_padded(caches: Caches, num_rows: int) -> list[Caches]:

@@ -108,3 +108,14 @@ def test_rows_that_become_level_are_copied_one_layer_at_a_time() -> None:
 
     assert layers_beside(leave) < 4
     assert batch.is_level
+
+
+def test_the_padding_of_a_long_row_that_leaves_is_not_copied() -> None:
+    batch = batch_of(300, 200, 310, 150, 290, 1900)
+
+    def leave() -> RowBatch:
+        batch.leave((5,))
+        mx.eval(batch.forward())
+        return batch
+
+    assert layers_beside(leave) < 2.5
