@@ -8,6 +8,7 @@ from typing import Any
 
 from asgiref.sync import iscoroutinefunction
 from django.http import HttpRequest, HttpResponseBase
+from django.template.loader import render_to_string
 from django.utils.decorators import sync_and_async_middleware
 
 from hosting.logs import request_id_of_this_task
@@ -68,5 +69,18 @@ def content_security_policy(get_response: Handler) -> Handler:
     def after(request: HttpRequest, response: Any) -> None:
         is_admin = request.path.startswith("/admin/")
         response.setdefault("Content-Security-Policy", _ADMIN_POLICY if is_admin else _PAGE_POLICY)
+
+    return _around(get_response, lambda request: None, after)
+
+
+@sync_and_async_middleware
+def dead_ends(get_response: Handler) -> Handler:
+    """Who opens what only takes a form, as after a sign-in on the way, is told so: Django's answer
+    is blank."""
+
+    def after(request: HttpRequest, response: Any) -> None:
+        is_blank = response.status_code == 405 and not response.content
+        if is_blank and request.accepts("text/html"):
+            response.content = render_to_string("405.html")
 
     return _around(get_response, lambda request: None, after)

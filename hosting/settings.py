@@ -127,6 +127,7 @@ MIDDLEWARE = [
     "hosting.django_middleware.Security",
     "hosting.static_files.StaticFilesMiddleware",
     "hosting.middleware.content_security_policy",
+    "hosting.middleware.dead_ends",
     "hosting.django_middleware.Session",
     "hosting.django_middleware.Common",
     "hosting.django_middleware.Csrf",

@@ -44,6 +44,14 @@ def test_pages_load_what_this_server_sends_only(page: Client) -> None:
     assert "frame-ancestors 'none'" in policy
 
 
+@pytest.mark.parametrize("path", ["/accounts/sign-out/", "/accounts/sign-out/elsewhere/"])
+def test_what_only_takes_a_form_says_so_when_it_is_opened(page: Client, path: str) -> None:
+    response = page.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert response.status_code == 405 and "POST" in response["Allow"]
+    assert "Back to the chat" in response.content.decode()
+    assert not page.get(path, headers={"Accept": "application/json"}).content
+
+
 @pytest.mark.django_db
 def test_static_files_come_from_this_process() -> None:
     response = Client().get("/static/hosting/css/tokens.css")
