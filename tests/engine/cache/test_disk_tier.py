@@ -181,6 +181,32 @@ def test_the_oldest_leave_first_and_few_at_a_time(tmp_path: Path) -> None:
     assert len(record_files(tmp_path)) == len(kept)
 
 
+def test_a_save_unlinks_a_bounded_number_and_the_next_goes_on(tmp_path: Path) -> None:
+    disk = make_disk(tmp_path)
+    rows = make_rows(MAX_UNLINKS + 12)
+    for row in rows[:-2]:
+        assert disk.save(row, arrays_of(row)).is_persisted
+    disk.limits = dataclasses.replace(UNLIMITED, budget_bytes=12_000)
+    first, second = (disk.save(row, arrays_of(row)) for row in rows[-2:])
+    assert len(first.evicted) == MAX_UNLINKS and not first.is_persisted
+    assert 0 < len(second.evicted) <= MAX_UNLINKS and second.is_persisted
+
+
+def test_the_oldest_make_room_where_others_have_filled_the_disk(tmp_path: Path) -> None:
+    """The budget would allow more; the floor of free disk does not."""
+    files = SmallDisk()
+    disk = make_disk(
+        tmp_path, limits=dataclasses.replace(UNLIMITED, free_floor_bytes=1000), files=files
+    )
+    rows = make_rows(12)
+    outcomes = [disk.save(row, arrays_of(row)) for row in rows]
+    assert all(one.is_persisted for one in outcomes)
+    assert [record for one in outcomes for record in one.evicted][:3] == [
+        row.record for row in rows[:3]
+    ]
+    assert files.free_bytes(tmp_path) >= 1000
+
+
 def test_what_was_used_lately_stays_longer_than_what_was_written_lately(tmp_path: Path) -> None:
     small = DiskLimits(budget_bytes=12_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
     disk = make_disk(tmp_path, limits=small)
@@ -225,6 +251,13 @@ class RoomyFiles(RealFiles):
 
     def free_bytes(self, directory: Path) -> int:
         return 2 << 30
+
+
+class SmallDisk(RealFiles):
+    """With room for a few records."""
+
+    def free_bytes(self, directory: Path) -> int:
+        return 30_000 - sum(path.stat().st_size for path in record_files(directory))
 
 
 class FailingFiles(RealFiles):

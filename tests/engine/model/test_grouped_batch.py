@@ -44,6 +44,18 @@ def test_one_long_row_leaves_the_short_ones_their_own_group() -> None:
     assert batch.num_groups == 1
 
 
+def test_rows_move_to_another_group_only_where_that_saves_a_fifth() -> None:
+    model, name = loaded("tiny-qwen3").model, "tiny-qwen3"
+    token_bytes = int(row_caches.bytes_per_token(prefilled(name, 0, 300).caches))
+    batch = GroupedBatch(model, pass_bytes=300 * token_bytes)
+    batch.join([prefilled(name, 0, 300), prefilled(name, 1, 600)])
+    assert batch.num_groups == 1
+    batch.join([prefilled(name, 2, 310)])  # two groups would save a twelfth
+    assert batch.num_groups == 1
+    batch.join([prefilled(name, row, 300 + row) for row in range(3, 7)])
+    assert batch.num_groups == 2
+
+
 def test_groups_stay_apart_where_memory_has_no_room_for_one() -> None:
     """Others leave: heavy weights would have the rest share a pass, padded."""
     model = loaded("tiny-qwen3").model
