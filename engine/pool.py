@@ -296,9 +296,7 @@ class ModelPool:
 
     def _make_room(self, *, waits_since: float) -> None:
         self._may_look_at = self._clock() + _LOOK_AGAIN_SECONDS
-        if self.residents.idle() is not None:
-            self.residents.dismiss_idle()
-        else:
+        if not self.residents.dismiss_idle():
             self.residents.dismiss_for(waits_since=waits_since)
 
     def _show(self, loading: _Loading, fraction: float) -> Events:

@@ -22,7 +22,7 @@ from engine.shelf import Handle
 from engine.sizing.words import allowed_size, needed_size
 from engine.wire import Level
 
-UNUSED_SECONDS = 30.0  # a model used later may be wanted again at once: rows wait for memory
+UNUSED_SECONDS = 30.0  # rows wait beside a model that was used later: it may be wanted again
 _TURNS_TO_WAIT = 3  # the device works one step ahead: so long until a row's memory is free
 
 

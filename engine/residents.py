@@ -55,10 +55,12 @@ class Residents:
             if limit is not None and handle.is_idle and now - handle.last_used_at > limit:
                 self.dismiss(handle.spec.name)
 
-    def dismiss_idle(self, *, unused_seconds: float = 0.0) -> None:
+    def dismiss_idle(self, *, unused_seconds: float = 0.0) -> bool:
         """The idle model that was used longest ago, if there is one."""
-        if (handle := self.idle(unused_seconds)) is not None:
-            self.dismiss(handle.spec.name)
+        if (handle := self.idle(unused_seconds)) is None:
+            return False
+        self.dismiss(handle.spec.name)
+        return True
 
     def idle(self, unused_seconds: float = 0.0) -> Handle | None:
         until = self._clock() - unused_seconds

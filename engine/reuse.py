@@ -144,8 +144,8 @@ class PrefixReuse:
         self._cache.release(live.request_id)
 
     def persist(self, *, at_once: bool = False) -> None:
-        """Once a turn: what was kept in the turn before is computed by now. `at_once`: so is the
-        rest, as far as it is not waited for here."""
+        """Once a turn: what was kept in the turn before is computed by now. `at_once`: also what
+        was kept since, which is waited for."""
         computed, self._persistable, self._ended = self._persistable, self._ended, []
         if at_once:
             computed, self._persistable = [*computed, *self._persistable], []
