@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import resource
 import signal
-from collections.abc import Iterator
 from types import FrameType
 
 import psutil
@@ -19,20 +18,33 @@ class TooSlow(Exception):
     """The work took longer than it may."""
 
 
-@contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooSlow in the middle of pure Python code that runs longer."""
+class TimeLimit:
+    """Raise TooSlow in the middle of pure Python code that runs longer.
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise TooSlow
+    Alarms that come while it begins, ends or answers one count for nothing: raised there, one would
+    leave the timer on for whatever runs later.
+    """
 
-    former = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_SECONDS)
-    try:
-        yield
-    finally:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._is_over = False
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGALRM, self._stop)
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, _AGAIN_SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
+
+    def _stop(self, _number: int, frame: FrameType | None) -> None:
+        if not self._is_over and (frame is None or frame.f_code not in _OWN_CODE):
+            raise TooSlow
+
+
+_OWN_CODE = frozenset(
+    method.__code__ for method in (TimeLimit.__enter__, TimeLimit.__exit__, TimeLimit._stop)
+)
 
 
 def limit_memory(more_bytes: int = MEMORY_BYTES) -> None:

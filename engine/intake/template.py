@@ -17,7 +17,7 @@ from jinja2.nodes import CallBlock, Node
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from engine.intake.limits import TooSlow, time_limit
+from engine.intake.limits import TimeLimit, TooSlow
 from engine.intake.messages import (
     Arguments,
     Message,
@@ -43,7 +43,7 @@ class Template:
         self.source = source
         self._special_tokens = dict(special_tokens)
         try:
-            with time_limit(MAX_SECONDS):
+            with TimeLimit(MAX_SECONDS):
                 self._template = _environment().from_string(source)
         except (jinja2.TemplateError, RecursionError, TooSlow) as error:
             raise TemplateRefused(f"the chat template does not compile: {error}") from error
@@ -78,7 +78,7 @@ class Template:
             "add_generation_prompt": adds_generation_prompt,
         }
         try:
-            with time_limit(seconds):
+            with TimeLimit(seconds):
                 return _join(self._template.generate(values))
         except TooSlow:
             raise

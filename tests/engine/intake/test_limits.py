@@ -1,0 +1,31 @@
+"""What one request may cost intake."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from engine.intake.limits import TimeLimit, TooSlow
+
+
+def test_an_alarm_that_comes_while_the_work_ends_hurts_nobody_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("engine.intake.limits._AGAIN_SECONDS", 0.00002)
+    num_slow = 0
+    for _ in range(500):
+        try:
+            with TimeLimit(0.0002):
+                while True:
+                    pass
+        except TooSlow:
+            num_slow += 1
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert num_slow == 500
+
+
+def test_work_that_ends_in_time_is_left_alone() -> None:
+    with TimeLimit(60.0):
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
