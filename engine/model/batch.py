@@ -95,8 +95,10 @@ class RowBatch:
     def extract(self, row_id: int) -> tuple[Caches, int]:
         """A row's caches as they stand, lazily, and how many tokens they hold."""
         index = self.row_ids.index(row_id)
-        row_of = row_caches.level_row if self._is_level else row_caches.padded_row
-        return row_of(self._caches, index), self.lengths[index]
+        length = self.lengths[index]
+        if self._is_level:
+            return row_caches.level_row(self._caches, index), length
+        return row_caches.padded_row(self._caches, index, num_tokens=length), length
 
     def give_all(self) -> list[NewRow]:
         """All rows, as other batches may take them; this one is then of no use any more."""
@@ -145,10 +147,13 @@ class RowBatch:
         row_caches.keep_padded(self._caches, kept, longest=max(self.lengths))
         if len(set(self.lengths)) > 1:
             return
-        rows = row_caches.split_padded(self._caches, len(kept))
+        rows = row_caches.split_padded(self._caches, self.lengths)
         if row_caches.may_stack_level(rows):
             self._caches, self._is_level = [], True
-            self._caches = rows[0] if len(rows) == 1 else list(row_caches.stacking_level(rows))
+            is_alone = len(rows) == 1
+            self._caches = (
+                row_caches.own_row(rows[0]) if is_alone else list(row_caches.stacking_level(rows))
+            )
 
 
 def _input_of(row: NewRow) -> mx.array:

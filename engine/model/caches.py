@@ -100,9 +100,19 @@ def level_row(caches: Caches, row: int) -> Caches:
     return [_take_row(layer, row) for layer in caches]
 
 
-def padded_row(caches: Caches, row: int) -> Caches:
-    """One row of padded caches, without its padding."""
-    return [layer.extract(row) for layer in caches]
+def padded_row(caches: Caches, row: int, *, num_tokens: int) -> Caches:
+    """One row of padded caches, without its padding. Lazy; as far as it can be, a view."""
+    return [_unpadded(layer, row, num_tokens) for layer in caches]
+
+
+def _unpadded(layer: Any, row: int, num_tokens: int) -> Any:
+    if type(layer) is not BatchKVCache:
+        return layer.extract(row)
+    keys, values, *_, end = layer.state
+    span = slice(end - num_tokens, end)
+    return KVCache.from_state(
+        (keys[row : row + 1, :, span], values[row : row + 1, :, span], num_tokens)
+    )
 
 
 def split_level(caches: Caches, num_rows: int) -> list[Caches]:
@@ -137,8 +147,18 @@ def owning(row: Caches) -> Iterator[Any]:
     """The layers of a row that is a part of other buffers as long as it is not evaluated."""
     for index, layer in enumerate(row):
         row[index] = None
-        mx.eval(layer.state)
-        yield layer
+        own = _own(layer)
+        mx.eval(own.state)
+        yield own
+
+
+def own_row(row: Caches) -> Caches:
+    """The same, not evaluated."""
+    return [_own(layer) for layer in row]
+
+
+def _own(layer: Any) -> Any:
+    return _map_arrays(layer, mx.contiguous)
 
 
 def stacking_level(rows: list[Caches]) -> Iterator[Any]:
@@ -188,8 +208,8 @@ def _without_padding(layer: BatchKVCache, num_columns: int, rows: mx.array) -> B
     )
 
 
-def split_padded(caches: Caches, num_rows: int) -> list[Caches]:
-    return [padded_row(caches, row) for row in range(num_rows)]
+def split_padded(caches: Caches, lengths: list[int]) -> list[Caches]:
+    return [padded_row(caches, row, num_tokens=length) for row, length in enumerate(lengths)]
 
 
 def _take_row(layer: Any, row: int) -> Any:

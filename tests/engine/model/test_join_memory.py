@@ -8,6 +8,7 @@ import mlx.core as mx
 import pytest
 
 from engine.model import caches as row_caches
+from engine.model import snapshots
 from engine.model.batch import NewRow, RowBatch
 from engine.model.grouped_batch import GroupedBatch
 from tests.engine.model.rig import loaded
@@ -119,3 +120,24 @@ def test_the_padding_of_a_long_row_that_leaves_is_not_copied() -> None:
         return batch
 
     assert layers_beside(leave) < 2.5
+
+
+def test_what_is_kept_of_a_row_is_copied_and_nothing_else_of_it() -> None:
+    batch = batch_of(300, 1800)
+
+    def keep_a_block() -> RowBatch:
+        row, _ = batch.extract(1)
+        mx.eval(snapshots.capture_slice(row, 0, 256))
+        return batch
+
+    assert layers_beside(keep_a_block) < 1.2  # 256 of 1,800 tokens of six layers
+
+
+def test_a_row_that_stays_alone_lets_go_of_the_others() -> None:
+    batch = batch_of(300, 200, 310)
+    mx.synchronize()
+    held_bytes = mx.get_active_memory() - batch.num_bytes
+    batch.leave((0, 1))
+    mx.eval(batch.forward())
+    mx.synchronize()
+    assert mx.get_active_memory() - held_bytes < 1.1 * batch.num_bytes
