@@ -50,8 +50,6 @@ class Relief:
         tier.hold_to(tier.used_bytes + max(0, self._guard.limit_bytes - readings.active_bytes))
         if readings.active_bytes + readings.pool_bytes >= self._guard.critical_bytes:
             self._give_back_buffers(readings.pool_bytes)
-        if self._observe() is Level.CALM:
-            return []
         self._shrink_tier()
         if self._observe() is Level.CALM:
             return []
@@ -119,7 +117,9 @@ class Relief:
         return ceiling_bytes - handle.weight_bytes - handle.row_bytes
 
     def _observe(self) -> Level:
-        return self._guard.observe(self._memory.read_device().active_bytes)
+        """Of what does not go at once when something needs the room."""
+        used_bytes = self._memory.read_device().active_bytes - self._prefixes.memory.used_bytes
+        return self._guard.observe(used_bytes)
 
     def _give_back_buffers(self, pool_bytes: int) -> None:
         if pool_bytes:
@@ -137,7 +137,7 @@ class Relief:
         self._memory.bound_pool(left_bytes - min(kept_bytes, tier.room_bytes))
 
     def _shrink_tier(self) -> None:
-        excess_bytes = self._memory.read_device().active_bytes - self._guard.calm_bytes
+        excess_bytes = self._memory.read_device().active_bytes - self._guard.critical_bytes
         tier_bytes = self._prefixes.memory.used_bytes
         if excess_bytes > 0 and tier_bytes:
             self._prefixes.shrink(max(0, tier_bytes - excess_bytes))

@@ -37,12 +37,15 @@ class RowMemory:
 
     @property
     def growth_bytes(self) -> int:
-        """What the next step takes for buffers that are full; 0 where none is."""
-        rows = self._scheduler.rows
-        if self._estimate is None or not rows or not self._runner.growing:
+        """What the next step takes for buffers that are full, or the first row that leaves them
+        afterwards; 0 where none is."""
+        rows, growing = self._scheduler.rows, self._runner.growing
+        if self._estimate is None or not rows or not growing:
             return 0
         longest = max(len(one.token_ids) for one in rows)
-        return self._estimate.decode_bytes(len(rows), longest, self._runner.growing)
+        added = self._estimate.added_bytes(growing)
+        leaving = self._estimate.leave_bytes(self._runner.num_bytes + added)
+        return max(added + leaving, self._estimate.decode_bytes(len(rows), longest, growing))
 
     def admission(self, limits: Limits) -> Admission:
         rows = self._scheduler.rows

@@ -28,7 +28,7 @@ class AlignedRows(BatchKVCache):  # type: ignore[misc]
         return aligned
 
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        self._make_room(keys.shape[2])
+        self.make_room(keys.shape[2])
         super().update_and_fetch(keys, values)
         all_keys, all_values, *_, end = self.state
         stop = _round_up(end)
@@ -48,7 +48,7 @@ class AlignedRows(BatchKVCache):  # type: ignore[misc]
         super().filter(batch_indices)
         self._align()
 
-    def _make_room(self, num_tokens: int) -> None:
+    def make_room(self, num_tokens: int) -> None:
         all_keys, *_, end = self.state
         if all_keys is not None and end + num_tokens > all_keys.shape[2]:
             self._align()

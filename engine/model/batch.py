@@ -62,6 +62,7 @@ class RowBatch:
     def forward(self) -> mx.array:
         """Logits [B, V] of the next position of every row. Lazy."""
         assert self._inputs is not None
+        row_caches.make_room(self._caches)
         logits = self._model(self._inputs[:, None], cache=self._caches)
         self.lengths = [length + 1 for length in self.lengths]
         self._num_steps += 1
@@ -142,18 +143,24 @@ class RowBatch:
 
     def _keep_caches(self, kept: list[int]) -> None:
         if self._is_level:
-            self._caches = row_caches.take_level(self._caches, kept)
-            return
-        row_caches.keep_padded(self._caches, kept, longest=max(self.lengths))
+            row_caches.keep_level(self._caches, kept)
+        elif not self._level_out(kept):
+            row_caches.keep_padded(self._caches, kept, longest=max(self.lengths))
+
+    def _level_out(self, kept: list[int]) -> bool:
+        """Without padding, where the rows that stay are equally long."""
         if len(set(self.lengths)) > 1:
-            return
-        rows = row_caches.split_padded(self._caches, self.lengths)
-        if row_caches.may_stack_level(rows):
-            self._caches, self._is_level = [], True
-            is_alone = len(rows) == 1
-            self._caches = (
-                row_caches.own_row(rows[0]) if is_alone else list(row_caches.stacking_level(rows))
-            )
+            return False
+        length = self.lengths[0]
+        rows = [row_caches.padded_row(self._caches, row, num_tokens=length) for row in kept]
+        if not row_caches.may_stack_level(rows):
+            return False
+        self._caches, self._is_level = [], True
+        is_alone = len(rows) == 1
+        self._caches = list(
+            row_caches.owning(rows[0]) if is_alone else row_caches.stacking_level(rows)
+        )
+        return True
 
 
 def _input_of(row: NewRow) -> mx.array:

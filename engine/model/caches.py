@@ -66,11 +66,19 @@ def num_bytes(caches: Caches) -> int:
 def full_tokens(caches: Caches) -> int:
     """How many tokens the buffers hold, where the next token does not fit; 0 where it does."""
     layer = next(_growing_layers(caches), None)
-    if layer is None or layer.keys is None:
-        return 0
-    is_quantised = isinstance(layer, QuantizedKVCache)
-    capacity = int((layer.keys[0] if is_quantised else layer.keys).shape[2])
-    return capacity if (layer.offset if is_quantised else layer.size()) >= capacity else 0
+    return _capacity(layer) if layer is not None and _is_full(layer) else 0
+
+
+def _is_full(layer: Any) -> bool:
+    if layer.keys is None:
+        return False
+    tokens = layer.offset if isinstance(layer, QuantizedKVCache) else layer.size()
+    return bool(tokens >= _capacity(layer))
+
+
+def _capacity(layer: Any) -> int:
+    keys = layer.keys[0] if isinstance(layer, QuantizedKVCache) else layer.keys
+    return int(keys.shape[2])
 
 
 def _growing_layers(caches: Caches) -> Iterator[Any]:
@@ -120,12 +128,6 @@ def split_level(caches: Caches, num_rows: int) -> list[Caches]:
     return [level_row(caches, row) for row in range(num_rows)]
 
 
-def take_level(caches: Caches, rows: list[int]) -> Caches:
-    """Level caches of only these rows."""
-    index = mx.array(rows)
-    return [_map_arrays(layer, lambda array: array[index]) for layer in caches]
-
-
 def stack_level(rows: list[Caches]) -> Caches | None:
     """Level caches of several level caches; None where a layer's layouts differ."""
     parts_of = [[_trimmed(part) for part in parts] for parts in zip(*rows, strict=True)]
@@ -138,34 +140,30 @@ def may_stack_level(rows: list[Caches]) -> bool:
     return all(_may_stack([_trimmed(one) for one in parts]) for parts in zip(*rows, strict=True))
 
 
-# The four that follow evaluate layer by layer and take each layer out of `rows` as it is copied,
-# so that old and new buffers of one layer are alive together, not of all. Memory is full of caches
+# What follows evaluates array by array and takes each layer out of `rows` as it is copied, so that
+# old and new keys or values of one layer are alive together, not of all. Memory is full of caches
 # when it is short.
+
+
+def _evaluate_apart(layer: Any) -> None:
+    for leaf in _leaves(layer):
+        if isinstance(leaf, mx.array):
+            mx.eval(leaf)
 
 
 def owning(row: Caches) -> Iterator[Any]:
     """The layers of a row that is a part of other buffers as long as it is not evaluated."""
-    for index, layer in enumerate(row):
-        row[index] = None
-        own = _own(layer)
-        mx.eval(own.state)
+    for index in range(len(row)):
+        own = _map_arrays(_take_layer([row], index)[0], mx.contiguous)
+        _evaluate_apart(own)
         yield own
-
-
-def own_row(row: Caches) -> Caches:
-    """The same, not evaluated."""
-    return [_own(layer) for layer in row]
-
-
-def _own(layer: Any) -> Any:
-    return _map_arrays(layer, mx.contiguous)
 
 
 def stacking_level(rows: list[Caches]) -> Iterator[Any]:
     """The layers of level caches of several level caches, which may be stacked."""
     for index in range(len(rows[0])):
         stacked = _stack_roomy(_take_layer(rows, index))
-        mx.eval(stacked.state)
+        _evaluate_apart(stacked)
         yield stacked
 
 
@@ -176,26 +174,53 @@ def merging_padded(rows: list[Caches], *, aligns: bool) -> Iterator[Any]:
     """
     for index in range(len(rows[0])):
         layer = _merge_layer(_take_layer(rows, index), aligns=aligns)
-        mx.eval(layer.state)
+        _evaluate_apart(layer)
         yield layer
 
 
 def extending_padded(caches: Caches, rows: list[Caches], *, aligns: bool) -> Iterator[Any]:
     """The layers of `caches` with further rows."""
-    for index, layer in enumerate(caches):
-        layer.extend(_merge_layer(_take_layer(rows, index), aligns=aligns))
-        mx.eval(layer.state)
+    for index in range(len(caches)):
+        layer = _extend_layer(caches, _take_layer(rows, index), index, aligns=aligns)
+        _evaluate_apart(layer)
         yield layer
+
+
+def keep_level(caches: Caches, rows: list[int]) -> None:
+    """Only these rows stay in level caches."""
+    index = mx.array(rows)
+    for place in range(len(caches)):
+        caches[place] = _map_arrays(caches[place], lambda array: array[index])
+        _evaluate_apart(caches[place])
 
 
 def keep_padded(caches: Caches, rows: list[int], *, longest: int) -> None:
     """Only these rows stay, of which the longest holds so many tokens."""
     index = mx.array(rows)
-    for place, layer in enumerate(caches):
-        if type(layer) is BatchKVCache:
-            caches[place] = _without_padding(layer, layer.size() - longest, index)
+    for place in range(len(caches)):
+        if type(caches[place]) is BatchKVCache:
+            num_columns = caches[place].size() - longest
+            caches[place] = _without_padding(caches[place], num_columns, index)
         else:
-            layer.filter(rows)
+            caches[place].filter(rows)
+        _evaluate_apart(caches[place])
+
+
+def make_room(caches: Caches) -> None:
+    """For the next token, where buffers are full."""
+    for layer in _growing_layers(caches):
+        if _is_full(layer) and not isinstance(layer, QuantizedKVCache):
+            _add_room(layer)
+            _evaluate_apart(layer)
+
+
+def _add_room(layer: Any) -> None:
+    if isinstance(layer, AlignedRows):
+        layer.make_room(1)
+        return
+    keys, values, *rest = layer.state
+    width = [(0, 0), (0, 0), (0, layer.step - _capacity(layer) % layer.step), (0, 0)]
+    layer.state = (mx.pad(keys, width), mx.pad(values, width), *rest)
 
 
 def _without_padding(layer: BatchKVCache, num_columns: int, rows: mx.array) -> BatchKVCache:
@@ -206,10 +231,6 @@ def _without_padding(layer: BatchKVCache, num_columns: int, rows: mx.array) -> B
     return BatchKVCache.from_state(
         (keys, values, offset[rows], padding[rows] - num_columns, end - num_columns)
     )
-
-
-def split_padded(caches: Caches, lengths: list[int]) -> list[Caches]:
-    return [padded_row(caches, row, num_tokens=length) for row, length in enumerate(lengths)]
 
 
 def _take_row(layer: Any, row: int) -> Any:
@@ -238,17 +259,30 @@ def _take_layer(rows: list[Caches], index: int) -> list[Any]:
     return parts
 
 
+def _extend_layer(caches: Caches, rows: list[Any], index: int, *, aligns: bool) -> Any:
+    (layer,) = _take_layer([caches], index)
+    if isinstance(layer, BatchKVCache):
+        return _laid_under(layer, rows, aligns=aligns)
+    layer.extend(rows[0].merge(rows))
+    return layer
+
+
 def _merge_layer(parts: list[Any], *, aligns: bool) -> Any:
-    if not _are_plain(parts):
-        return parts[0].merge(parts)
-    spare = SPARE_TOKENS if aligns else 1
-    lengths = [part.size() for part in parts]
-    longest = max(lengths)
-    keys, values = _laid_out(parts, spare_tokens=spare)
-    padding = [longest - length for length in lengths]
-    layer = BatchKVCache.from_state(
-        (keys, values, mx.array(lengths), mx.array(padding), longest)  # as mlx-lm merges them
-    )
+    return _laid_under(None, parts, aligns=aligns) if _are_plain(parts) else parts[0].merge(parts)
+
+
+def _laid_under(present: BatchKVCache | None, rows: list[KVCache], *, aligns: bool) -> BatchKVCache:
+    """As mlx-lm merges and extends them, without a copy between, and with room."""
+    parts = rows if present is None else [present, *rows]
+    longest = max(part.size() for part in parts)
+    keys, values = _laid_out(parts, spare_tokens=SPARE_TOKENS if aligns else 1)
+    lengths = [row.size() for row in rows]
+    offset, padding = mx.array(lengths), longest - mx.array(lengths)
+    if present is not None:
+        *_, offsets, paddings, end = present.state
+        offset = mx.concatenate([offsets, offset])
+        padding = mx.concatenate([paddings + (longest - end), padding])
+    layer = BatchKVCache.from_state((keys, values, offset, padding, longest))
     return AlignedRows.of(layer) if aligns else layer
 
 
@@ -262,7 +296,7 @@ def _are_plain(parts: list[Any]) -> bool:
     return all(type(one) is KVCache for one in parts) and any(one.size() for one in parts)
 
 
-def _laid_out(parts: list[KVCache], *, spare_tokens: int) -> tuple[mx.array, mx.array]:
+def _laid_out(parts: list[Any], *, spare_tokens: int) -> tuple[mx.array, mx.array]:
     """The rows of several caches under each other, their ends level, with room for the next tokens:
     a full buffer would be copied once more by the next step."""
     longest = max(part.size() for part in parts)

@@ -2,7 +2,7 @@
 
     peak = weights + rows' caches + what one step computes with
     slice = activations + attention scores + one layer's cache while it grows
-    step  = activations and logits + attention scores + one layer's caches while they grow
+    step  = activations and logits + attention scores + one layer's keys or values while they move
 
 Rows of unequal lengths are padded to the longest, and caches grow by GROWTH_TOKENS. Where attention
 is one fused kernel, scores never exist. Each of the three parts has a factor that measured peaks
@@ -31,7 +31,7 @@ CPU_CORRECTION = Correction(slices=(2.5, 1.1, 1.0), steps=(1.1, 1.1, 1.1))
 CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 28.0), steps=(2.0, 3.0, 2.0))
 METAL_CORRECTION = Correction(slices=(6.0, 1.1, 2.0), steps=(2.0, 2.0, 2.0))
 
-Parts = tuple[float, float, float]  # bytes: activations, scores, one layer
+Parts = tuple[float, float, float]  # bytes: activations, scores, what is copied of one layer
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +63,8 @@ class Estimate:
     @cached_property
     def token_bytes(self) -> float:
         """What every further token of a row adds to its caches."""
-        full = (one for one in self.shape.layers if isinstance(one, FullLayers))
-        return sum(one.count * one.token_elements for one in full) * self.numbers.kv_bytes
+        elements = sum(one.count * one.token_elements for one in self._full_layers)
+        return elements * self.numbers.kv_bytes
 
     @cached_property
     def state_bytes(self) -> int:
@@ -104,13 +104,13 @@ class Estimate:
         which rows join or their caches grow. `most_row_bytes`: of all of these, in groups."""
         logits, scores, layer = self.step_parts(num_rows, longest_tokens)
         if most_row_bytes is not None:
-            layer = min(layer, most_row_bytes * self._layer_share)
+            layer = min(layer, most_row_bytes * self._moved_share)
         return _corrected((logits, scores, layer), self.correction.steps)
 
     def leave_bytes(self, row_bytes: int) -> int:
-        """What taking rows out of batches with such caches takes: the others of a layer are
-        copied."""
-        return int(row_bytes * self._layer_share * self.correction.steps[2])
+        """What taking rows out of batches with such caches takes: the others' keys or values of a
+        layer are copied."""
+        return int(row_bytes * self._moved_share * self.correction.steps[2])
 
     def most_row_bytes(self, room_bytes: int, num_rows: int, longest_tokens: int) -> int:
         """What the caches of so many rows may take, where the step in which they join has its
@@ -118,7 +118,7 @@ class Estimate:
         logits, scores, layer = self.step_parts(num_rows, longest_tokens)
         rest_bytes = max(0, room_bytes - _corrected((logits, scores, 0.0), self.correction.steps))
         factor = self.correction.steps[2]
-        least_bytes = rest_bytes / (1 + factor * self._layer_share)
+        least_bytes = rest_bytes / (1 + factor * self._moved_share)
         return int(max(least_bytes, rest_bytes - factor * layer))
 
     def grouped_bytes(self, groups: Sequence[tuple[int, int]], *, slicing_bytes: int) -> int:
@@ -127,7 +127,7 @@ class Estimate:
         `slicing_bytes`, and steps take turns."""
         held = sum(rows * self.row_bytes(longest) for rows, longest in groups)
         logits, scores, _ = zip(*(self.step_parts(*one) for one in groups), strict=True)
-        parts = (sum(logits), max(scores), held * self._layer_share)
+        parts = (sum(logits), max(scores), held * self._moved_share)
         return held + max(slicing_bytes, _corrected(parts, self.correction.steps))
 
     def decode_bytes(
@@ -136,11 +136,16 @@ class Estimate:
         """The same of a step in which nobody joins. `growing`: rows and tokens of batches whose
         caches are full."""
         logits, scores, _ = self.step_parts(num_rows, longest_tokens)
-        layers, added = 0, 0
-        for rows, tokens in growing:
-            layers = max(layers, rows * self._layer_bytes(tokens + 1))
-            added += rows * (self.row_bytes(tokens + 1) - self.row_bytes(tokens))
-        return _corrected((logits, scores, layers), self.correction.steps) + added
+        known = list(growing)
+        moved = max((rows * self._moved_bytes(tokens + 1) for rows, tokens in known), default=0)
+        computing = _corrected((logits, scores, moved), self.correction.steps)
+        return computing + self.added_bytes(known)
+
+    def added_bytes(self, growing: Iterable[tuple[int, int]]) -> int:
+        """By how much full caches grow."""
+        return sum(
+            rows * (self.row_bytes(tokens + 1) - self.row_bytes(tokens)) for rows, tokens in growing
+        )
 
     def bundle_bytes(self, num_rows: int, num_tokens: int) -> int:
         """What computing so many whole rows takes, padded to `num_tokens` each, without caches."""
@@ -160,7 +165,7 @@ class Estimate:
         logits = self.shape.vocab_size * 4 * _LOGIT_COPIES
         activations = self._activation_elements * self.numbers.compute_bytes
         scores = self.shape.query_heads * longest_tokens * self.numbers.compute_bytes
-        parts = (logits + activations, scores, self._layer_bytes(longest_tokens))
+        parts = (logits + activations, scores, self._moved_bytes(longest_tokens))
         return num_rows * parts[0], num_rows * parts[1], num_rows * parts[2]
 
     def alone_bytes(self, num_tokens: int) -> int:
@@ -198,11 +203,18 @@ class Estimate:
         return RowNeeds(fixed_bytes=fixed + grown, token_bytes=int(each) + 1, windows=windows)
 
     @cached_property
-    def _layer_share(self) -> float:
-        """Of a row's caches, the largest layer that grows."""
-        full = [one for one in self.shape.layers if isinstance(one, FullLayers)]
-        growing = sum(one.count * one.token_elements for one in full)
-        return max(one.token_elements for one in full) / growing if full else 0.0
+    def _moved_share(self) -> float:
+        """Of a row's caches, the largest array: what is alive twice while rows move."""
+        growing = sum(one.count * one.token_elements for one in self._full_layers)
+        return self._moved_elements / growing if growing else 0.0
+
+    @cached_property
+    def _full_layers(self) -> list[FullLayers]:
+        return [one for one in self.shape.layers if isinstance(one, FullLayers)]
+
+    @cached_property
+    def _moved_elements(self) -> int:
+        return max((one.larger_elements for one in self._full_layers), default=0)
 
     @property
     def _activation_elements(self) -> int:
@@ -218,10 +230,14 @@ class Estimate:
             return shape.query_heads * queries * shape.head_size * 4
         return shape.query_heads * queries * length * self.numbers.compute_bytes
 
+    def _moved_bytes(self, num_tokens: int) -> int:
+        """The largest array of a row's caches."""
+        return int(grown_tokens(num_tokens) * self._moved_elements * self.numbers.kv_bytes)
+
     def _layer_bytes(self, num_tokens: int) -> int:
-        """One layer's cache: while it grows, old and new are alive."""
-        full = [one.token_elements for one in self.shape.layers if isinstance(one, FullLayers)]
-        return int(grown_tokens(num_tokens) * max(full, default=0) * self.numbers.kv_bytes)
+        """One layer's cache: while a slice makes it grow, old and new are alive."""
+        most = max((one.token_elements for one in self._full_layers), default=0)
+        return int(grown_tokens(num_tokens) * most * self.numbers.kv_bytes)
 
 
 def _corrected(parts: Parts, factors: tuple[float, ...]) -> int:

@@ -35,14 +35,19 @@ def head_size(text: Config, *, hidden: int, heads: int) -> int:
 
 def cached_layers(text: Config, *, hidden: int, heads: int, num_layers: int) -> tuple[Layers, ...]:
     """Groups of layers; those that keep nothing are left out. Raises LookupError."""
-    token_elements = _token_elements(text, hidden=hidden, heads=heads)
+    keys_and_values = _token_elements(text, hidden=hidden, heads=heads)
+    token_elements, larger_elements = sum(keys_and_values), max(keys_and_values)
     kinds = _kinds(text, num_layers, has_attention=heads > 0)
     num_full = sum(kind in _FULL for kind in kinds)
     num_windowed = sum(kind in _WINDOWED for kind in kinds)
     num_states = sum(kind in _STATES for kind in kinds)
     found: list[Layers] = []
     if num_full:
-        found.append(FullLayers(count=num_full, token_elements=token_elements))
+        found.append(
+            FullLayers(
+                count=num_full, token_elements=token_elements, larger_elements=larger_elements
+            )
+        )
     if num_windowed:
         window = int(text.get("sliding_window") or text["attention_chunk_size"])
         found.append(WindowLayers(count=num_windowed, token_elements=token_elements, window=window))
@@ -52,7 +57,7 @@ def cached_layers(text: Config, *, hidden: int, heads: int, num_layers: int) -> 
     return tuple(found)
 
 
-def _token_elements(text: Config, *, hidden: int, heads: int) -> int:
+def _token_elements(text: Config, *, hidden: int, heads: int) -> tuple[int, int]:
     """Keys and values of one token in one layer."""
     if text.get("kv_lora_rank"):
         return _latent_elements(text, heads)
@@ -62,15 +67,16 @@ def _token_elements(text: Config, *, hidden: int, heads: int) -> int:
         kv_heads = text.get("num_key_value_heads") or text.get("num_kv_heads") or heads
     if isinstance(kv_heads, list):
         kv_heads = max(kv_heads)
-    return 2 * int(kv_heads) * head_size(text, hidden=hidden, heads=heads)
+    elements = int(kv_heads) * head_size(text, hidden=hidden, heads=heads)
+    return elements, elements
 
 
-def _latent_elements(text: Config, heads: int) -> int:
+def _latent_elements(text: Config, heads: int) -> tuple[int, int]:
     """Multi-head latent attention: most families keep the latent, some the heads made of it."""
     rope = int(text["qk_rope_head_dim"])
     if text.get("model_type") in _LATENT_FAMILIES:
-        return int(text["kv_lora_rank"]) + rope
-    return heads * (int(text["qk_nope_head_dim"]) + rope + int(text["v_head_dim"]))
+        return int(text["kv_lora_rank"]), rope
+    return heads * (int(text["qk_nope_head_dim"]) + rope), heads * int(text["v_head_dim"])
 
 
 def _kinds(text: Config, num_layers: int, *, has_attention: bool) -> list[str]:

@@ -7,10 +7,11 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FullLayers:
-    """Keys and values of every token."""
+    """Keys and values of every token. `larger_elements`: of the larger of the two."""
 
     count: int
     token_elements: int
+    larger_elements: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.relief import Relief
+from engine.wire import Level
 from tests.engine.cache.toys import compute, query
 from tests.engine.worker_rig import Engine
 
@@ -10,15 +11,29 @@ LIMIT_BYTES = 40_000
 PROMPT_BYTES = 16_000
 
 
-def test_when_memory_gets_tight_the_cache_gives_back_what_is_too_much() -> None:
+def test_a_full_cache_keeps_nobody_waiting() -> None:
+    engine = Engine(ceiling_bytes=LIMIT_BYTES)
+    compute(engine.prefixes, query(range(PROMPT_BYTES // 4)))
+    engine.ask("a", max_tokens=60)
+    engine.turn(10)
+    engine.memory.active_bytes = int(0.94 * LIMIT_BYTES)
+    engine.ask("b", max_tokens=60)
+    engine.turn()
+    assert "Started" in engine.kinds("b")
+    assert engine.pool.guard.level is Level.CALM
+    assert engine.prefixes.memory.used_bytes == PROMPT_BYTES
+
+
+def test_above_critical_the_cache_gives_back_what_is_too_much_and_no_more() -> None:
     engine = Engine(ceiling_bytes=LIMIT_BYTES)
     compute(engine.prefixes, query(range(PROMPT_BYTES // 4)))
     engine.turn()
     assert engine.prefixes.memory.used_bytes == PROMPT_BYTES
-    engine.memory.active_bytes = int(0.86 * LIMIT_BYTES)
-    excess_bytes = engine.memory.active_bytes - engine.pool.guard.calm_bytes
+    engine.memory.active_bytes = int(0.98 * LIMIT_BYTES)
+    excess_bytes = engine.memory.active_bytes - engine.pool.guard.critical_bytes
     engine.turn()
     assert 0 < engine.prefixes.memory.used_bytes <= PROMPT_BYTES - excess_bytes
+    assert engine.prefixes.memory.used_bytes > PROMPT_BYTES / 2
     assert engine.memory.num_clears > 0
 
 

@@ -128,10 +128,10 @@ def test_a_step_copies_caches_only_where_they_are_full() -> None:
         runner.growing = growing
         return step_bytes(ESTIMATE, step, rows=rows, runner=runner, pace=pace)
 
-    layer = 8 * ESTIMATE.row_bytes(4096) // 36
-    assert needed(()) + layer < ESTIMATE.step_bytes(8, 4000)
+    keys = 8 * ESTIMATE.row_bytes(4096) // (2 * 36)
+    assert needed(()) + keys < ESTIMATE.step_bytes(8, 4000)
     grown = 8 * (ESTIMATE.row_bytes(4097) - ESTIMATE.row_bytes(4096))
-    assert needed(((8, 4096),)) > needed(()) + layer + grown
+    assert needed(((8, 4096),)) > needed(()) + keys + grown
     both, larger = needed(((3, 256), (5, 4096))), needed(((5, 4096),))
     assert both - larger == 3 * (ESTIMATE.row_bytes(257) - ESTIMATE.row_bytes(256))
 

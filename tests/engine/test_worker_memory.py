@@ -75,7 +75,7 @@ def test_the_newest_row_gives_way_before_buffers_grow_past_the_limit() -> None:
     (handle,) = engine.pool.handles
     assert isinstance(handle, ModelHandle)
     runner = FakeRunner(engine.clock)
-    runner.growing = ((2, 400_000),)
+    runner.growing = ((2, 900_000),)
     estimate = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=True))
     handle.memory = RowMemory(estimate, handle.scheduler, runner)
     room_bytes = handle.memory.growth_bytes

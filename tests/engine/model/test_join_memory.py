@@ -1,4 +1,4 @@
-"""Rows join, move and leave without old and new buffers of all layers side by side."""
+"""Rows join, move, grow and leave: of one layer only, and first the keys, old and new are alive."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.engine.model.rig import loaded
 
 MODEL = "small-llama"
 NUM_LAYERS = 6
+HALF_A_LAYER = 0.55
 
 
 def new_row(row_id: int, length: int) -> NewRow:
@@ -57,20 +58,20 @@ def join_to(batch: RowBatch | GroupedBatch, rows: list[NewRow]) -> RowBatch | Gr
         pytest.param((300, 200, 310, 150), (900,), id="padded and a longer one"),
     ],
 )
-def test_a_join_copies_one_layer_at_a_time(
+def test_a_join_copies_the_keys_of_one_layer_at_a_time(
     present: tuple[int, ...], added: tuple[int, ...]
 ) -> None:
     batch = batch_of(*present)
     rows = [new_row(10 + number, length) for number, length in enumerate(added)]
-    assert layers_beside(lambda: join_to(batch, rows)) < 2.2
+    assert layers_beside(lambda: join_to(batch, rows)) < HALF_A_LAYER
 
 
-def test_rows_that_move_to_other_groups_are_copied_one_layer_at_a_time() -> None:
+def test_rows_that_move_to_other_groups_are_copied_as_rows_that_join() -> None:
     batch = GroupedBatch(loaded(MODEL).model, pass_bytes=1)
     batch.join([new_row(number, length) for number, length in enumerate((40, 300, 310))])
     groups = batch.num_groups
     rows = [new_row(10 + number, length) for number, length in enumerate((290, 1200, 1100, 60))]
-    assert layers_beside(lambda: join_to(batch, rows)) < 2.2
+    assert layers_beside(lambda: join_to(batch, rows)) < HALF_A_LAYER
     assert batch.num_groups != groups
 
 
@@ -99,7 +100,7 @@ def test_the_step_after_a_join_does_not_copy_the_batch_again() -> None:
     assert batch.num_bytes == num_bytes
 
 
-def test_rows_that_become_level_are_copied_one_layer_at_a_time() -> None:
+def test_rows_that_become_level_are_copied_as_rows_that_join() -> None:
     batch = batch_of(300, 300, 300, 310)
 
     def leave() -> RowBatch:
@@ -107,7 +108,7 @@ def test_rows_that_become_level_are_copied_one_layer_at_a_time() -> None:
         row_caches.evaluate(batch.extract(0)[0])
         return batch
 
-    assert layers_beside(leave) < 4
+    assert layers_beside(leave) < HALF_A_LAYER
     assert batch.is_level
 
 
@@ -119,7 +120,20 @@ def test_the_padding_of_a_long_row_that_leaves_is_not_copied() -> None:
         mx.eval(batch.forward())
         return batch
 
-    assert layers_beside(leave) < 2.5
+    assert layers_beside(leave) < HALF_A_LAYER
+
+
+def test_full_buffers_are_copied_as_rows_that_join() -> None:
+    batch = batch_of(511, 200, 310, 150)
+    mx.eval(batch.forward())
+    assert batch.full_tokens == 512
+
+    def grow() -> RowBatch:
+        mx.eval(batch.forward())
+        return batch
+
+    assert layers_beside(grow) < HALF_A_LAYER
+    assert batch.full_tokens == 0
 
 
 def test_what_is_kept_of_a_row_is_copied_and_nothing_else_of_it() -> None:

@@ -18,8 +18,10 @@ class Known:
     token_kib: float
 
 
-def full(count: int, token_elements: int) -> FullLayers:
-    return FullLayers(count=count, token_elements=token_elements)
+def full(count: int, token_elements: int, larger_elements: int | None = None) -> FullLayers:
+    """Keys and values are equally large but where the latter is given."""
+    larger_elements = larger_elements or token_elements // 2
+    return FullLayers(count=count, token_elements=token_elements, larger_elements=larger_elements)
 
 
 LLAMA_3_8B = {
@@ -283,7 +285,7 @@ KNOWN = {
         token_kib=24,
     ),
     "deepseek-v3": Known(
-        config=DEEPSEEK_V3, layers=(full(61, 576),), head_size=192, token_kib=68.625
+        config=DEEPSEEK_V3, layers=(full(61, 576, 512),), head_size=192, token_kib=68.625
     ),
     "gpt2": Known(config=GPT_2, layers=(full(12, 1536),), head_size=64, token_kib=36),
     "mamba2": Known(
