@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from engine.core.step import Outcome, Step, StepRunner
+from engine.core.step import Group, Outcome, Step, StepRunner
 from engine.sizing.estimate import Estimate, Parts
 from engine.sizing.learning import Learned, PeakLearner
 from engine.vector_handle import Computer
@@ -88,6 +88,9 @@ class MeasuredRunner:
     def growing(self) -> tuple[tuple[int, int], ...]:
         return self._runner.growing
 
+    def groups_after(self, step: Step) -> tuple[Group, ...]:
+        return self._runner.groups_after(step)
+
     def reset(self) -> None:
         self._joined = {}
         self._runner.reset()
@@ -103,12 +106,16 @@ class MeasuredRunner:
         measured_bytes = self._peaks.highest_bytes() - before_bytes - grown_bytes
         if step.joins and self.num_groups > 1:
             return outcome  # the formula is that of one batch
-        if step.slices and not grown_bytes:
-            parts = (parts[0], parts[1], 0.0)  # no cache was copied
+        if grown_bytes and measured_bytes <= self._growing_bytes(step):
+            return outcome  # what was computed took less than making room for it
         learner.learn(parts, measured_bytes=measured_bytes)
         self._model.follow()
         self._note_learned()
         return outcome
+
+    def _growing_bytes(self, step: Step) -> int:
+        grown = (self._estimate.grow_bytes(one.start_tokens) for one in step.slices)
+        return sum(grown)
 
     def _follow(self, step: Step) -> None:
         for row_id in step.leaves:

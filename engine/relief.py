@@ -48,8 +48,7 @@ class Relief:
         self._turns_to_wait = max(0, self._turns_to_wait - 1)
         readings, tier = self._memory.read_device(), self._prefixes.memory
         tier.hold_to(tier.used_bytes + max(0, self._guard.limit_bytes - readings.active_bytes))
-        if readings.active_bytes + readings.pool_bytes >= self._guard.critical_bytes:
-            self._give_back_buffers(readings.pool_bytes)
+        self._memory.bound_pool(self._guard.critical_bytes - readings.active_bytes)
         self._shrink_tier()
         if self._observe() is Level.CALM:
             return []
@@ -120,10 +119,6 @@ class Relief:
         """Of what does not go at once when something needs the room."""
         used_bytes = self._memory.read_device().active_bytes - self._prefixes.memory.used_bytes
         return self._guard.observe(used_bytes)
-
-    def _give_back_buffers(self, pool_bytes: int) -> None:
-        if pool_bytes:
-            self._clear_pool()
 
     def _make_room(self, num_bytes: int, kept_bytes: int) -> None:
         """The prefix cache gives way to what is computed next, and so do unused buffers.

@@ -44,7 +44,7 @@ class RowMemory:
             return 0
         longest = max(len(one.token_ids) for one in rows)
         added = self._estimate.added_bytes(growing)
-        leaving = self._estimate.leave_bytes(self._runner.num_bytes + added)
+        leaving = self._estimate.move_bytes(self._runner.num_bytes + added)
         return max(added + leaving, self._estimate.decode_bytes(len(rows), longest, growing))
 
     def admission(self, limits: Limits) -> Admission:
@@ -63,8 +63,7 @@ class RowMemory:
 
     def step_bytes(self, step: Step) -> int:
         assert self._estimate is not None
-        rows, pace = self._scheduler.rows, self._scheduler.pace
-        return step_bytes(self._estimate, step, rows=rows, runner=self._runner, pace=pace)
+        return step_bytes(self._estimate, step, rows=self._scheduler.rows, runner=self._runner)
 
 
 class Admission:
@@ -173,32 +172,38 @@ def _most_joins(estimate: Estimate, rows: list[Sequence], *, room_bytes: int) ->
     return 0
 
 
-def step_bytes(
-    estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner, pace: Pace
-) -> int:
-    """What a step takes besides what there is before it."""
-    leaving = estimate.leave_bytes(runner.num_bytes) if step.leaves else 0
-    return max(leaving, _computing_bytes(estimate, step, rows=rows, runner=runner, pace=pace))
+def step_bytes(estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner) -> int:
+    """What a step takes besides what there is before it. `rows`: those that do not leave."""
+    if not (step.leaves or step.joins):
+        return _computing_bytes(estimate, step, rows=rows, runner=runner, moving_bytes=0)
+    groups = runner.groups_after(step)
+    held = [one.num_rows * estimate.row_bytes(one.num_tokens) for one in groups]
+    moving_bytes = sum(num for num, one in zip(held, groups, strict=True) if one.moves)
+    apart = sum(
+        estimate.row_bytes(one.computed_tokens) for one in rows if one.status is not Status.DECODING
+    )
+    grown_bytes = max(0, sum(held) + apart - runner.num_bytes)
+    leaving = estimate.move_bytes(max(moving_bytes, runner.num_bytes if step.leaves else 0))
+    computing = _computing_bytes(
+        estimate, step, rows=rows, runner=runner, moving_bytes=moving_bytes
+    )
+    return grown_bytes + max(leaving, computing)
 
 
 def _computing_bytes(
-    estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner, pace: Pace
+    estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner, moving_bytes: int
 ) -> int:
     if step.slices:
         return sum(
             len(one.row_ids) * estimate.grown_slice_bytes(len(one.token_ids[0]), one.start_tokens)
             for one in step.slices
         )
-    lengths = [len(one.token_ids) for one in rows]
-    if not lengths or not step.decodes:
+    if not rows or not step.decodes:
         return 0
-    if not step.joins:
-        return estimate.decode_bytes(len(step.decodes), max(lengths), runner.growing)
-    joined, most = estimate.batch_bytes(lengths), pace.most_row_bytes
-    if most is None or joined <= most:
-        most = joined
-    computing = estimate.step_bytes(len(step.decodes), max(lengths), most_row_bytes=most)
-    return max(0, most - runner.num_bytes) + computing
+    num_rows, longest = len(step.decodes), max(len(one.token_ids) for one in rows)
+    if step.joins:
+        return estimate.step_bytes(num_rows, longest, moving_bytes=moving_bytes)
+    return estimate.decode_bytes(num_rows, longest, runner.growing)
 
 
 def _stages(rows: list[Sequence]) -> list[list[int]]:

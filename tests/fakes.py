@@ -13,7 +13,7 @@ from engine.core.constraint import Constraint, PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.guests import Invitation
 from engine.core.pacing import TimeLedger
-from engine.core.step import Drawn, Join, Outcome, Step
+from engine.core.step import Drawn, Group, Join, Outcome, Step
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model.memory import MemoryReadings
@@ -159,6 +159,16 @@ class FakeRunner:
     @property
     def num_groups(self) -> int:
         return 1
+
+    def groups_after(self, step: Step) -> tuple[Group, ...]:
+        """All in one."""
+        staying = {key: one for key, one in self.batch.items() if key not in step.leaves}
+        lengths = [one.num_tokens for one in staying.values()]
+        lengths += [join.num_tokens for join in step.joins]
+        if not lengths:
+            return ()
+        moves = bool(step.joins) or len(staying) < len(self.batch)
+        return (Group(num_rows=len(lengths), num_tokens=max(lengths), moves=moves),)
 
     def reset(self) -> None:
         self.prefilled: dict[int, list[int]] = {}

@@ -105,9 +105,19 @@ class Outcome:
     drawn: tuple[Drawn, ...] = ()
 
 
+class Group(NamedTuple):
+    """Rows that share a batch, and the tokens that each of its buffers has room for. `moves`: it is
+    laid out anew."""
+
+    num_rows: int
+    num_tokens: int
+    moves: bool
+
+
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `num_groups`: of batches. `growing`: rows
-    and tokens of those whose buffers the next step makes larger."""
+    and tokens of those whose buffers the next step makes larger. `groups_after`: the batches when
+    a step's rows have left and joined, before it is run."""
 
     @property
     def num_bytes(self) -> int: ...
@@ -115,5 +125,6 @@ class StepRunner(Protocol):
     def num_groups(self) -> int: ...
     @property
     def growing(self) -> tuple[tuple[int, int], ...]: ...
+    def groups_after(self, step: Step) -> tuple[Group, ...]: ...
     def run(self, step: Step) -> Outcome | None: ...
     def reset(self) -> None: ...

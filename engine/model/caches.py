@@ -66,14 +66,15 @@ def num_bytes(caches: Caches) -> int:
 def full_tokens(caches: Caches) -> int:
     """How many tokens the buffers hold, where the next token does not fit; 0 where it does."""
     layer = next(_growing_layers(caches), None)
-    return _capacity(layer) if layer is not None and _is_full(layer) else 0
+    return _capacity(layer) if layer is not None and _missing_tokens(layer, 1) > 0 else 0
 
 
-def _is_full(layer: Any) -> bool:
+def _missing_tokens(layer: Any, num_tokens: int) -> int:
+    """By how many tokens the buffers are too short for so many more; empty ones never are."""
     if layer.keys is None:
-        return False
-    tokens = layer.offset if isinstance(layer, QuantizedKVCache) else layer.size()
-    return bool(tokens >= _capacity(layer))
+        return 0
+    held = layer.offset if isinstance(layer, QuantizedKVCache) else layer.size()
+    return int(held + num_tokens - _capacity(layer))
 
 
 def _capacity(layer: Any) -> int:
@@ -206,20 +207,23 @@ def keep_padded(caches: Caches, rows: list[int], *, longest: int) -> None:
         _evaluate_apart(caches[place])
 
 
-def make_room(caches: Caches) -> None:
-    """For the next token, where buffers are full."""
+def make_room(caches: Caches, num_tokens: int = 1) -> None:
+    """For the next tokens, where buffers are too short. What a model call makes longer by itself
+    is alive twice in as many layers as the host submits ahead of the device."""
     for layer in _growing_layers(caches):
-        if _is_full(layer) and not isinstance(layer, QuantizedKVCache):
-            _add_room(layer)
+        if not isinstance(layer, QuantizedKVCache) and _missing_tokens(layer, num_tokens) > 0:
+            _add_room(layer, num_tokens)
             _evaluate_apart(layer)
 
 
-def _add_room(layer: Any) -> None:
+def _add_room(layer: Any, num_tokens: int) -> None:
     if isinstance(layer, AlignedRows):
-        layer.make_room(1)
+        layer.make_room(num_tokens)
         return
     keys, values, *rest = layer.state
-    width = [(0, 0), (0, 0), (0, layer.step - _capacity(layer) % layer.step), (0, 0)]
+    capacity = _capacity(layer)
+    wanted = -(-(capacity + _missing_tokens(layer, num_tokens)) // layer.step) * layer.step
+    width = [(0, 0), (0, 0), (0, wanted - capacity), (0, 0)]
     layer.state = (mx.pad(keys, width), mx.pad(values, width), *rest)
 
 

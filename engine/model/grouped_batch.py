@@ -1,26 +1,25 @@
 """The rows of a model in one batch, or in a few where one would mostly hold padding.
 
 To the runner it is one batch: rows in the order of their joining, one array of logits. Which rows
-share a group is core/grouping.py's; rows move between groups only when that saves a fifth.
+share a group is core/group_policy.py's.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 
-from engine.core.grouping import group_within, padded_bytes
+from engine.core.group_policy import GroupPolicy, Groups, Lengths
+from engine.core.step import Group
 from engine.model import caches as row_caches
 from engine.model.batch import NewRow, RowBatch
 from engine.model.caches import Caches
 
 _CALL_BYTES = 64 * 1024**2  # what a call of the model costs beside its weights, as bytes read
-_WORTH_MOVING = 0.8
-_SHARE_TO_FILL = 0.75  # of what rows may take, by padding that saves passes
 
 
 class GroupedBatch:
@@ -29,13 +28,19 @@ class GroupedBatch:
 
     def __init__(self, model: Any, *, pass_bytes: int):
         self._model = model
-        self._pass_bytes = pass_bytes
-        self._bytes_per_token = 0.0
+        self._policy = GroupPolicy(pass_bytes=pass_bytes)
         self._groups: list[RowBatch] = []
         self._orders: list[mx.array] = []  # of each group, where its rows are among all
         self._from_groups: mx.array | None = None
         self.row_ids: list[int] = []
-        self.most_bytes: float = math.inf
+
+    @property
+    def most_bytes(self) -> float:
+        return self._policy.most_bytes
+
+    @most_bytes.setter
+    def most_bytes(self, most_bytes: float) -> None:
+        self._policy.most_bytes = most_bytes
 
     @property
     def num_groups(self) -> int:
@@ -66,13 +71,34 @@ class GroupedBatch:
         for group, order in zip(self._groups, self._orders, strict=True):
             group.feed(token_ids[order])
 
-    def join(self, rows: list[NewRow]) -> None:
-        self._bytes_per_token = max(
-            self._bytes_per_token, *(row_caches.bytes_per_token(row.caches) for row in rows)
+    def groups_after(
+        self, leaves: tuple[int, ...], joining: dict[int, tuple[Caches, int]]
+    ) -> tuple[Group, ...]:
+        """Its batches when these rows have left and these, of caches and a length, have joined."""
+        self._note_rows(caches for caches, _ in joining.values())
+        groups, lengths = self._without(leaves)
+        if len(lengths) < len(self.row_ids) and groups:
+            groups = self._policy.after_leaving(groups, lengths)
+        if joining:
+            lengths |= {one: _room_tokens(length) for one, (_, length) in joining.items()}
+            groups = self._policy.after_joining(groups, list(joining), lengths)
+        present = [group.row_ids for group in self._groups]
+        return tuple(
+            Group(
+                num_rows=len(group),
+                num_tokens=max(lengths[one] for one in group),
+                moves=group not in present,
+            )
+            for group in groups
         )
-        self.row_ids = self.row_ids + [row.row_id for row in rows]
-        lengths = self._lengths() | {row.row_id: _room_tokens(row.length) for row in rows}
-        self._regroup(self._placed(rows, lengths), {row.row_id: row for row in rows}, lengths)
+
+    def join(self, rows: list[NewRow]) -> None:
+        self._note_rows(row.caches for row in rows)
+        groups, lengths = self._without(())
+        lengths |= {row.row_id: _room_tokens(row.length) for row in rows}
+        groups = self._policy.after_joining(groups, [row.row_id for row in rows], lengths)
+        self.row_ids = list(lengths)
+        self._regroup(groups, {row.row_id: row for row in rows})
 
     def leave(self, row_ids: tuple[int, ...]) -> list[int]:
         """Remove these rows; the indices of those that stay."""
@@ -83,44 +109,34 @@ class GroupedBatch:
         for group in self._groups:
             group.leave(row_ids)
         self._groups = [group for group in self._groups if group.row_ids]
-        self._regroup_if_there_is_room()
+        groups, lengths = self._without(())
+        self._regroup(self._policy.after_leaving(groups, lengths) if groups else [], {})
         return kept
 
     def extract(self, row_id: int) -> tuple[Caches, int]:
         """A row's caches as they stand, lazily, and how many tokens they hold."""
         return self._group_of(row_id).extract(row_id)
 
-    def _placed(self, rows: list[NewRow], lengths: dict[int, int]) -> list[list[int]]:
-        """The groups as they are, each new row added where it costs least."""
-        groups = [list(group.row_ids) for group in self._groups]
-        for row in rows:
-            choices = [
-                [*groups[:at], [*groups[at], row.row_id], *groups[at + 1 :]]
-                for at in range(len(groups))
-            ]
-            choices.append([*groups, [row.row_id]])
-            groups = min(choices, key=lambda choice: self._cost(choice, lengths))
-        return groups
+    def _without(self, row_ids: tuple[int, ...]) -> tuple[Groups, Lengths]:
+        """The groups without these rows, and what the others' caches have room for: buffers grow by
+        whole steps."""
+        rest = [[one for one in group.row_ids if one not in row_ids] for group in self._groups]
+        room = {
+            row_id: _room_tokens(length)
+            for group in self._groups
+            for row_id, length in zip(group.row_ids, group.lengths, strict=True)
+        }
+        lengths = {one: room[one] for one in self.row_ids if one not in row_ids and one in room}
+        return [group for group in rest if group], lengths
 
-    def _regroup(
-        self, groups: list[list[int]], new: dict[int, NewRow], lengths: dict[int, int]
-    ) -> None:
-        best = self._best(lengths)
-        is_cheaper = self._cost(best, lengths) < _WORTH_MOVING * self._cost(groups, lengths)
-        if is_cheaper or self._padded_bytes(groups, lengths) > self.most_bytes:
-            groups = best
+    def _note_rows(self, rows: Iterable[Caches]) -> None:
+        for caches in rows:
+            known = self._policy.bytes_per_token
+            self._policy.bytes_per_token = max(known, row_caches.bytes_per_token(caches))
+
+    def _regroup(self, groups: Groups, new: dict[int, NewRow]) -> None:
         self._groups = self._filled(groups, new)
         self._note_order()
-
-    def _regroup_if_there_is_room(self) -> None:
-        """Fewer passes for the rows that stay, where memory is not wanted by others soon."""
-        groups, lengths = [group.row_ids for group in self._groups], self._lengths()
-        best = self._best(lengths)
-        padded = max(self._padded_bytes(one, lengths) for one in (groups, best))
-        if padded <= _SHARE_TO_FILL * self.most_bytes:
-            self._regroup(groups, {}, lengths)
-        else:
-            self._note_order()
 
     def _filled(self, wanted: list[list[int]], new: dict[int, NewRow]) -> list[RowBatch]:
         """Groups with these rows: those that are there and only grow, and others made of the rest,
@@ -160,34 +176,6 @@ class GroupedBatch:
             return
         self._orders = [mx.array(order) for order in orders]
         self._from_groups = mx.array(sorted(range(len(flat)), key=flat.__getitem__))
-
-    def _best(self, lengths: dict[int, int]) -> list[list[int]]:
-        groups = group_within(
-            [lengths[row_id] for row_id in self.row_ids],
-            pass_bytes=self._pass_bytes,
-            bytes_per_token=self._bytes_per_token,
-            most_bytes=_SHARE_TO_FILL * self.most_bytes,
-        )
-        return [[self.row_ids[index] for index in group] for group in groups]
-
-    def _cost(self, groups: list[list[int]], lengths: dict[int, int]) -> float:
-        return padded_bytes(
-            groups,
-            lengths,
-            pass_bytes=self._pass_bytes,
-            bytes_per_token=self._bytes_per_token,
-        )
-
-    def _padded_bytes(self, groups: list[list[int]], lengths: dict[int, int]) -> float:
-        return padded_bytes(groups, lengths, pass_bytes=0, bytes_per_token=self._bytes_per_token)
-
-    def _lengths(self) -> dict[int, int]:
-        """What the rows' caches have room for: buffers grow by whole steps."""
-        return {
-            row_id: _room_tokens(length)
-            for group in self._groups
-            for row_id, length in zip(group.row_ids, group.lengths, strict=True)
-        }
 
     def _group_of(self, row_id: int) -> RowBatch:
         return next(group for group in self._groups if row_id in group.row_ids)

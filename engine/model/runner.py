@@ -19,7 +19,7 @@ import numpy as np
 
 from engine import wire
 from engine.cache.captures import Payload
-from engine.core.step import Drawn, Join, Outcome, Slice, Step
+from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import snapshots
 from engine.model.batch import NewRow
@@ -88,6 +88,15 @@ class Runner:
         """Rows and tokens of each batch whose buffers the next step makes larger."""
         return self._batch.growing
 
+    def groups_after(self, step: Step) -> tuple[Group, ...]:
+        """Its batches when the step's rows have left and joined."""
+        self._bound(step)
+        joining = {
+            join.row_id: (self._row_of(join.row_id).caches, join.num_tokens - 1)
+            for join in step.joins
+        }
+        return self._batch.groups_after(step.leaves, joining)
+
     def restore_row(
         self,
         row_id: int,
@@ -132,8 +141,7 @@ class Runner:
     def _submit(self, step: Step) -> Outcome | None:
         before, self._submitted = self._submitted, None
         outcome = None
-        if step.most_row_bytes is not None:
-            self._batch.most_bytes = step.most_row_bytes
+        self._bound(step)
         # A slice's time teaches the cost model, so the step before it ends first; a join takes the
         # buffers of what was sliced.
         if before is not None and (step.slices or (step.joins and before.sliced)):
@@ -153,6 +161,10 @@ class Runner:
         if before is not None and outcome is None:
             outcome = self._collect(before)
         return outcome
+
+    def _bound(self, step: Step) -> None:
+        if step.most_row_bytes is not None:
+            self._batch.most_bytes = step.most_row_bytes
 
     def _submit_slices(self, step: Step) -> _Submitted:
         submitted_at = self._clock()
@@ -195,6 +207,7 @@ class Runner:
             if stacked is None:
                 return self._run_rows_of_slice(one)
             caches = stacked
+            row_caches.make_room(caches, len(one.token_ids[0]))
         self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
         row_caches.release_inputs(caches)
         row_caches.start_evaluating(caches)
@@ -233,14 +246,18 @@ class Runner:
         )
 
     def _new_row(self, join: Join) -> NewRow:
-        prefilled = self._prefilled.pop(join.row_id, None)
+        row = self._row_of(join.row_id)
+        self._prefilled.pop(join.row_id, None)
         return NewRow(
             row_id=join.row_id,
             token_id=join.last_token_id,
             length=join.num_tokens - 1,
-            # A prompt of one token has had no slice.
-            caches=prefilled.caches if prefilled else self._new_caches(),
+            caches=row.caches,
         )
+
+    def _row_of(self, row_id: int) -> _Prefilled:
+        """A prompt of one token has had no slice."""
+        return self._prefilled.get(row_id) or _Prefilled(self._new_caches(), 0)
 
     def _collect(self, before: _Submitted) -> Outcome:
         for caches in before.sliced:

@@ -1,7 +1,7 @@
 """From sizes to bytes: rows, slices, steps, and what one row needs alone.
 
     peak = weights + rows' caches + what one step computes with
-    slice = activations + attention scores + one layer's cache while it grows
+    slice = activations + attention scores, after one layer's keys or values while they grow
     step  = activations and logits + attention scores + one layer's keys or values while they move
 
 Rows of unequal lengths are padded to the longest, and caches grow by GROWTH_TOKENS. Where attention
@@ -27,8 +27,8 @@ _LOGIT_COPIES = 11  # of the model, as float32, sorted, cut, with noise
 # Before anything was measured: a CPU submits a layer or two ahead; an H200 took 2 MB a token of an
 # 8B model's slices, and old caches of 22 to 32 of its 36 layers while they grew; Metal's buffers
 # are committed more often than CUDA's.
-CPU_CORRECTION = Correction(slices=(2.5, 1.1, 1.0), steps=(1.1, 1.1, 1.1))
-CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 28.0), steps=(2.0, 3.0, 2.0))
+CPU_CORRECTION = Correction(slices=(2.5, 1.1, 1.1), steps=(1.1, 1.1, 1.1))
+CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 1.1), steps=(2.0, 3.0, 2.0))
 METAL_CORRECTION = Correction(slices=(6.0, 1.1, 2.0), steps=(2.0, 2.0, 2.0))
 
 Parts = tuple[float, float, float]  # bytes: activations, scores, what is copied of one layer
@@ -89,8 +89,14 @@ class Estimate:
 
     def slice_bytes(self, slice_tokens: int, context_tokens: int) -> int:
         """What computing a slice after `context_tokens` others takes besides the caches."""
-        parts = self.slice_parts(slice_tokens, context_tokens)
-        return _corrected(parts, self.correction.slices)
+        computing = _corrected(
+            self.slice_parts(slice_tokens, context_tokens), self.correction.slices
+        )
+        return max(computing, self.grow_bytes(context_tokens))
+
+    def grow_bytes(self, context_tokens: int) -> int:
+        """What making room in the caches of a row takes besides them, before its next slice."""
+        return int(self._moved_bytes(context_tokens) * self.correction.slices[2])
 
     def grown_slice_bytes(self, tokens: int, context: int) -> int:
         """A slice, and what it adds to its row."""
@@ -98,18 +104,19 @@ class Estimate:
         return self.slice_bytes(tokens, context) + max(0, caches)
 
     def step_bytes(
-        self, num_rows: int, longest_tokens: int, *, most_row_bytes: int | None = None
+        self, num_rows: int, longest_tokens: int, *, moving_bytes: int | None = None
     ) -> int:
         """What drawing a token for each of so many rows takes besides the caches, in a step in
-        which rows join or their caches grow. `most_row_bytes`: of all of these, in groups."""
-        logits, scores, layer = self.step_parts(num_rows, longest_tokens)
-        if most_row_bytes is not None:
-            layer = min(layer, most_row_bytes * self._moved_share)
-        return _corrected((logits, scores, layer), self.correction.steps)
+        which rows join or their caches grow. `moving_bytes`: of the batches that are laid out anew;
+        None means all rows in one."""
+        logits, scores, moved = self.step_parts(num_rows, longest_tokens)
+        if moving_bytes is not None:
+            moved = moving_bytes * self._moved_share
+        return _corrected((logits, scores, moved), self.correction.steps)
 
-    def leave_bytes(self, row_bytes: int) -> int:
-        """What taking rows out of batches with such caches takes: the others' keys or values of a
-        layer are copied."""
+    def move_bytes(self, row_bytes: int) -> int:
+        """What laying out batches with such caches anew takes besides them: one array is copied
+        after the other."""
         return int(row_bytes * self._moved_share * self.correction.steps[2])
 
     def most_row_bytes(self, room_bytes: int, num_rows: int, longest_tokens: int) -> int:
@@ -157,8 +164,7 @@ class Estimate:
         length = context_tokens + slice_tokens
         activations = slice_tokens * self._activation_elements * self.numbers.compute_bytes
         scores = self._scores_bytes(slice_tokens, length)
-        old_layer = self._layer_bytes(context_tokens)
-        return num_rows * activations, num_rows * scores, num_rows * old_layer
+        return num_rows * activations, num_rows * scores, 0.0
 
     def step_parts(self, num_rows: int, longest_tokens: int) -> Parts:
         """As the formula has it. Decode steps have scores on every device."""
@@ -233,11 +239,6 @@ class Estimate:
     def _moved_bytes(self, num_tokens: int) -> int:
         """The largest array of a row's caches."""
         return int(grown_tokens(num_tokens) * self._moved_elements * self.numbers.kv_bytes)
-
-    def _layer_bytes(self, num_tokens: int) -> int:
-        """One layer's cache: while a slice makes it grow, old and new are alive."""
-        most = max((one.token_elements for one in self._full_layers), default=0)
-        return int(grown_tokens(num_tokens) * most * self.numbers.kv_bytes)
 
 
 def _corrected(parts: Parts, factors: tuple[float, ...]) -> int:

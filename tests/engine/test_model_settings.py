@@ -134,7 +134,7 @@ def test_a_precision_counts_from_the_next_load_on(quantised: Engine) -> None:
     quantised.finish("reloaded")
     (handle,) = quantised.worker._pool.handles
     assert handle.status.is_batchable
-    assert quantised.token_bytes > 2 * before
+    assert quantised.token_bytes > 1.5 * before
 
 
 def test_a_model_that_cannot_be_quantised_says_so(tmp_path: Path) -> None:

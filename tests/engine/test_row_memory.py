@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from engine import wire
@@ -12,7 +10,7 @@ from engine.core.limits import Limits
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
-from engine.core.step import Join, Step
+from engine.core.step import Group, Join, Step
 from engine.row_memory import Admission, fitting, hold_to_memory, step_bytes
 from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate, Numbers
 from engine.sizing.shape import shape_of
@@ -21,7 +19,6 @@ from tests.engine.sizing.configs import QWEN3_8B
 from tests.fakes import FakeClock, FakeRunner, make_work
 
 GIB = 1024**3
-RUNNER = FakeRunner(FakeClock())
 ESTIMATE = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=True))
 
 
@@ -73,30 +70,47 @@ def test_the_slices_of_a_turn_fit_together() -> None:
     assert sum(one.num_tokens for one in slices) <= 600
 
 
-def step_of(*lengths: int, room: int | None = None) -> int:
-    rows = [sequence(f"r{number}", length) for number, length in enumerate(lengths)]
+class PartedRunner(FakeRunner):
+    """Its batches after the step are these."""
+
+    def __init__(self, *groups: Group) -> None:
+        super().__init__(FakeClock())
+        self._groups = groups
+
+    def groups_after(self, step: Step) -> tuple[Group, ...]:
+        return self._groups
+
+
+def step_of(*groups: Group, leaves: tuple[int, ...] = (), num_joins: int = 1) -> int:
+    rows = [decoding(f"r {number}", 300, left=90) for number in range(4)]
     joins = tuple(
         Join(
             row_id=number,
-            prompt_token_ids=tuple(range(length)),
+            prompt_token_ids=tuple(range(300)),
             output_token_ids=(),
             sampling=wire.Sampling(seed=number),
         )
-        for number, length in enumerate(lengths)
+        for number in range(num_joins)
     )
-    step = Step(joins=joins, decodes=tuple(range(len(lengths))))
-    pace = dataclasses.replace(
-        Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True), most_row_bytes=room
-    )
-    return step_bytes(ESTIMATE, step, rows=rows, runner=RUNNER, pace=pace)
+    step = Step(leaves=leaves, joins=joins, decodes=tuple(range(4)))
+    return step_bytes(ESTIMATE, step, rows=rows, runner=PartedRunner(*groups))
 
 
-def test_a_join_needs_its_padding_unless_rows_are_parted_for_lack_of_room() -> None:
-    lengths = (8000, 300, 300, 300)
-    padded = step_of(*lengths)
-    assert padded >= ESTIMATE.batch_bytes(lengths)
-    room = ESTIMATE.row_bytes(8000) + 3 * ESTIMATE.row_bytes(600)
-    assert step_of(*lengths, room=room) < padded - ESTIMATE.row_bytes(8000)
+def test_a_join_needs_what_its_batches_will_hold_and_the_copy_of_those_that_move() -> None:
+    long, short = Group(1, 8192, moves=False), Group(3, 512, moves=True)
+    held = ESTIMATE.row_bytes(8192) + 3 * ESTIMATE.row_bytes(512)
+    keys = ESTIMATE.row_bytes(512) * 3 // (2 * 36)
+    parted = step_of(long, short)
+    assert held + keys < parted < held + ESTIMATE.step_bytes(4, 8192)
+    assert step_of(long._replace(moves=True), short) > parted + ESTIMATE.row_bytes(8192) // (2 * 36)
+    assert step_of(Group(4, 8192, moves=True)) > parted + 2 * ESTIMATE.row_bytes(8192)
+
+
+def test_rows_that_leave_may_bring_others_together() -> None:
+    apart, together = Group(1, 8192, moves=False), Group(3, 8192, moves=True)
+    before = step_of(apart, Group(2, 512, moves=False), leaves=(9,), num_joins=0)
+    after = step_of(together, leaves=(9,), num_joins=0)
+    assert after > before + ESTIMATE.row_bytes(8192)
 
 
 def test_a_long_row_joins_short_ones_where_its_own_length_fits() -> None:
@@ -120,13 +134,12 @@ def test_the_prefix_cache_counts_as_room_for_rows_and_for_slices_worth_computing
 def test_a_step_copies_caches_only_where_they_are_full() -> None:
     """Rows that only draw their next token leave the memory of a join to others."""
     rows = [sequence(f"r{number}", 4000) for number in range(8)]
-    pace = Pace.of(wire.ModelSpec(name="m", path=""), may_batch=True)
     step = Step(decodes=tuple(range(8)))
 
     def needed(growing: tuple[tuple[int, int], ...]) -> int:
         runner = FakeRunner(FakeClock())
         runner.growing = growing
-        return step_bytes(ESTIMATE, step, rows=rows, runner=runner, pace=pace)
+        return step_bytes(ESTIMATE, step, rows=rows, runner=runner)
 
     keys = 8 * ESTIMATE.row_bytes(4096) // (2 * 36)
     assert needed(()) + keys < ESTIMATE.step_bytes(8, 4000)
@@ -198,7 +211,7 @@ def test_a_join_of_parted_rows_copies_a_layer_of_what_they_may_take() -> None:
     room_bytes = 8 * GIB
     most = ESTIMATE.most_row_bytes(room_bytes, 32, 20_000)
     assert most > room_bytes * 0.85
-    together = most + ESTIMATE.step_bytes(32, 20_000, most_row_bytes=most)
+    together = most + ESTIMATE.step_bytes(32, 20_000, moving_bytes=most)
     assert 0.98 * room_bytes < together <= room_bytes
     few = ESTIMATE.most_row_bytes(room_bytes, 2, 1000)
     assert few + ESTIMATE.step_bytes(2, 1000) == pytest.approx(room_bytes, abs=4)

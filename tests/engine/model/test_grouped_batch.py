@@ -126,3 +126,33 @@ def test_it_says_before_a_step_whose_buffers_that_step_makes_larger(
         drawn(batch)
         assert bool(said[-1]) == (batch.num_bytes > before)
     assert sorted(said) == [(), (), ((len(lengths), 256),)]
+
+
+def test_its_groups_are_known_before_rows_leave_and_join() -> None:
+    model, name = loaded("tiny-qwen3").model, "tiny-qwen3"
+    chooser = random.Random(5)
+    token_bytes = row_caches.bytes_per_token(prefilled(name, 0, 300).caches)
+    batch = GroupedBatch(model, pass_bytes=600 * int(token_bytes))
+    seen = set()
+    for number in range(0, 60, 2):
+        batch.most_bytes = chooser.choice((1_000, 4_000, 100_000)) * token_bytes
+        leaves = tuple(chooser.sample(batch.row_ids, k=min(len(batch.row_ids) // 3, 2)))
+        lengths: tuple[int, ...] = (
+            chooser.choice((20, 250, 600, 1500)),
+            chooser.choice((30, 700)),
+        )
+        if number % 3 == 2:
+            lengths = ()
+        rows = [prefilled(name, number + one, length) for one, length in enumerate(lengths)]
+        joining = {row.row_id: (row.caches, row.length) for row in rows}
+        known = batch.groups_after(leaves, joining)
+        batch.leave(leaves)
+        if rows:
+            batch.join(rows)
+        sizes = [len(group.row_ids) for group in batch._groups]
+        assert [one.num_rows for one in known] == sizes
+        held = sum(one.num_rows * one.num_tokens for one in known) * token_bytes
+        assert held / 2 < batch.num_bytes <= held  # buffers of rows that stay may be narrower
+        drawn(batch)
+        seen.add(len(known))
+    assert len(seen) > 2

@@ -13,7 +13,7 @@ from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
 from engine.core.answer import Piece, TextStream
 from engine.core.constraint import PendingGrammar
-from engine.core.step import Outcome, Step, StepRunner
+from engine.core.step import Group, Outcome, Step, StepRunner
 from engine.handle import ModelHandle
 from engine.live_request import LiveRequest
 from engine.model import snapshots
@@ -87,6 +87,9 @@ class BreakingRunner:
     @property
     def growing(self) -> tuple[tuple[int, int], ...]:
         return self._runner.growing
+
+    def groups_after(self, step: Step) -> tuple[Group, ...]:
+        return self._runner.groups_after(step)
 
     def reset(self) -> None:
         self._runner.reset()
