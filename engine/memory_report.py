@@ -105,5 +105,6 @@ def _model_memory(
         needs=estimate.needs(),
         compute_bytes=estimate.numbers.compute_bytes,
         may_fuse=estimate.numbers.may_fuse,
+        together_bytes=estimate.numbers.together_bytes,
         correction=estimate.correction,
     )

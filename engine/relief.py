@@ -15,7 +15,6 @@ from engine.cache.prefix import PrefixCache
 from engine.core.limits import Limits
 from engine.core.turnstile import Turnstile
 from engine.handle import Events, ModelHandle
-from engine.live_request import LiveRequest
 from engine.model.memory import Memory
 from engine.pool import ModelPool
 from engine.shelf import Handle
@@ -116,9 +115,12 @@ class Relief:
         return ceiling_bytes - handle.weight_bytes - handle.row_bytes
 
     def _observe(self) -> Level:
-        """Of what does not go at once when something needs the room."""
-        used_bytes = self._memory.read_device().active_bytes - self._prefixes.memory.used_bytes
-        return self._guard.observe(used_bytes)
+        return self._guard.observe(self._lasting_bytes)
+
+    @property
+    def _lasting_bytes(self) -> int:
+        """What does not go at once when something needs the room."""
+        return self._memory.read_device().active_bytes - self._prefixes.memory.used_bytes
 
     def _make_room(self, num_bytes: int, kept_bytes: int) -> None:
         """The prefix cache gives way to what is computed next, and so do unused buffers.
@@ -139,17 +141,27 @@ class Relief:
             self._clear_pool()
 
     def _take_rows(self, handles: list[ModelHandle]) -> Events:
-        """The newest row of all goes back to the queue; the last one, if it is too large, fails."""
-        rows = [(handle, row) for handle in handles if (row := handle.newest_row) is not None]
-        if not rows:
+        """The newest rows of all go back to the queue, as many as are too much; the last one, if it
+        is too large, fails."""
+        num_rows = sum(len(one.scheduler.rows) for one in handles)
+        if not num_rows:
             return []
         self._turns_to_wait = _TURNS_TO_WAIT
-        is_last = sum(len(one.scheduler.rows) for one in handles) == 1
+        is_last = num_rows == 1
         if (is_last or self._is_crowded) and self._pool.set_aside():
             return []
-        handle, newest = max(rows, key=lambda one: one[1].sequence.arrived_at)
         if is_last:
-            return self._fail(handle, newest)
+            (last,) = (one for one in handles if one.scheduler.rows)
+            return self._fail(last)
+        excess_bytes = self._lasting_bytes - self._guard.critical_bytes
+        row_bytes = sum(one.row_bytes for one in handles) / num_rows
+        more = int(excess_bytes / row_bytes) if row_bytes else 0
+        num_taken = min(num_rows - 1, 1 + more)
+        return [event for _ in range(num_taken) for event in self._take_newest(handles)]
+
+    def _take_newest(self, handles: list[ModelHandle]) -> Events:
+        rows = [(one, row) for one in handles if (row := one.newest_row) is not None]
+        handle, _ = max(rows, key=lambda one: one[1].sequence.arrived_at)
         return self._preempt_newest(handle)
 
     @property
@@ -157,9 +169,10 @@ class Relief:
         """More models are loaded than would have been at this limit."""
         return self._pool.weight_bytes > self._guard.loadable_bytes
 
-    def _fail(self, handle: ModelHandle, live: LiveRequest) -> Events:
+    def _fail(self, handle: ModelHandle) -> Events:
+        live = handle.newest_row
         used_bytes = self._memory.read_device().active_bytes
-        if used_bytes <= self._guard.limit_bytes:
+        if live is None or used_bytes <= self._guard.limit_bytes:
             return []
         self._guard.note("failure", model=handle.spec.name)
         remedy = "A shorter prompt or answer would help."

@@ -91,6 +91,7 @@ class DeviceShelf:
             compute_bytes=4 if self._casts_to_float32 else 2,
             may_fuse=not self._memory.is_cpu,
             kv_bits=spec.kv_bits,
+            together_bytes=self._memory.together_bytes,
         )
 
     def active_bytes(self) -> int:
@@ -118,7 +119,12 @@ class DeviceShelf:
             return self._vector_handle(spec, loaded)
         voice = ModelVoice(loaded.tokenizer)
         new_caches = _caches_of(spec, loaded)
-        runner = Runner(loaded.model, decode_token=voice.decode_token, new_caches=new_caches)
+        runner = Runner(
+            loaded.model,
+            decode_token=voice.decode_token,
+            new_caches=new_caches,
+            together_bytes=self._memory.together_bytes,
+        )
         return ModelHandle(
             spec,
             runner=self._measured(spec, runner),

@@ -19,7 +19,7 @@ import mlx.core as mx
 
 from engine.model import attention
 from engine.model import caches as row_caches
-from engine.model.caches import Caches
+from engine.model.caches import Apart, Caches
 
 _STEPS_BETWEEN_EVALUATIONS = 64  # lazy chains grow a node a step otherwise
 
@@ -38,8 +38,11 @@ class NewRow:
 
 
 class RowBatch:
-    def __init__(self, model: Any):
+    """`together_bytes`: so much of what is copied may be alive twice (caches.Apart)."""
+
+    def __init__(self, model: Any, *, together_bytes: int = 0):
         self._model = model
+        self._together_bytes = together_bytes
         self._caches: Caches = []
         self._is_level = True
         self._inputs: mx.array | None = None
@@ -62,7 +65,7 @@ class RowBatch:
     def forward(self) -> mx.array:
         """Logits [B, V] of the next position of every row. Lazy."""
         assert self._inputs is not None
-        row_caches.make_room(self._caches)
+        row_caches.make_room(self._caches, self._apart())
         logits = self._model(self._inputs[:, None], cache=self._caches)
         self.lengths = [length + 1 for length in self.lengths]
         self._num_steps += 1
@@ -130,22 +133,21 @@ class RowBatch:
     def _joined_layers(self, rows: list[NewRow], added: list[Caches]) -> Iterator[Any]:
         aligns = attention.is_bound(self._model)
         if not self._is_level:
-            return row_caches.extending_padded(self._caches, added, aligns=aligns)
+            return row_caches.extending_padded(self._caches, added, self._apart(), aligns=aligns)
         present, self._caches = self._caches, []
         lengths = {*self.lengths, *(row.length for row in rows)}
         parts = ([present] if present else []) + added
         if len(lengths) == 1 and row_caches.may_stack_level(parts):
-            is_alone = len(parts) == 1
-            return row_caches.owning(parts[0]) if is_alone else row_caches.stacking_level(parts)
+            return self._stacking(parts)
         self._is_level = False
         singles = row_caches.split_level(present, len(self.row_ids))
-        return row_caches.merging_padded(singles + added, aligns=aligns)
+        return row_caches.merging_padded(singles + added, self._apart(), aligns=aligns)
 
     def _keep_caches(self, kept: list[int]) -> None:
         if self._is_level:
-            row_caches.keep_level(self._caches, kept)
+            row_caches.keep_level(self._caches, kept, self._apart())
         elif not self._level_out(kept):
-            row_caches.keep_padded(self._caches, kept, longest=max(self.lengths))
+            row_caches.keep_padded(self._caches, kept, self._apart(), longest=max(self.lengths))
 
     def _level_out(self, kept: list[int]) -> bool:
         """Without padding, where the rows that stay are equally long."""
@@ -156,11 +158,16 @@ class RowBatch:
         if not row_caches.may_stack_level(rows):
             return False
         self._caches, self._is_level = [], True
-        is_alone = len(rows) == 1
-        self._caches = list(
-            row_caches.owning(rows[0]) if is_alone else row_caches.stacking_level(rows)
-        )
+        self._caches = list(self._stacking(rows))
         return True
+
+    def _stacking(self, rows: list[Caches]) -> Iterator[Any]:
+        if len(rows) == 1:
+            return row_caches.owning(rows[0], self._apart())
+        return row_caches.stacking_level(rows, self._apart())
+
+    def _apart(self) -> Apart:
+        return Apart(self._together_bytes)
 
 
 def _input_of(row: NewRow) -> mx.array:

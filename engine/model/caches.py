@@ -146,56 +146,79 @@ def may_stack_level(rows: list[Caches]) -> bool:
 # when it is short.
 
 
-def _evaluate_apart(layer: Any) -> None:
-    for leaf in _leaves(layer):
-        if isinstance(leaf, mx.array):
-            mx.eval(leaf)
+class Apart:
+    """Evaluates arrays in the order in which they come, so many bytes at a time: a device that the
+    host runs ahead of is waited for at each."""
+
+    def __init__(self, together_bytes: int = 0):
+        self._together_bytes = together_bytes
+        self._pending: list[mx.array] = []
+        self._pending_bytes = 0
+
+    def take(self, layer: Any) -> None:
+        for leaf in _leaves(layer):
+            if isinstance(leaf, mx.array):
+                self._pending.append(leaf)
+                self._pending_bytes += leaf.nbytes
+                if self._pending_bytes >= self._together_bytes:
+                    self.finish()
+
+    def finish(self) -> None:
+        mx.eval(self._pending)
+        self._pending, self._pending_bytes = [], 0
 
 
-def owning(row: Caches) -> Iterator[Any]:
+def owning(row: Caches, apart: Apart) -> Iterator[Any]:
     """The layers of a row that is a part of other buffers as long as it is not evaluated."""
     for index in range(len(row)):
         own = _map_arrays(_take_layer([row], index)[0], mx.contiguous)
-        _evaluate_apart(own)
+        apart.take(own)
         yield own
+    apart.finish()
 
 
-def stacking_level(rows: list[Caches]) -> Iterator[Any]:
+def stacking_level(rows: list[Caches], apart: Apart) -> Iterator[Any]:
     """The layers of level caches of several level caches, which may be stacked."""
     for index in range(len(rows[0])):
         stacked = _stack_roomy(_take_layer(rows, index))
-        _evaluate_apart(stacked)
+        apart.take(stacked)
         yield stacked
+    apart.finish()
 
 
-def merging_padded(rows: list[Caches], *, aligns: bool) -> Iterator[Any]:
+def merging_padded(rows: list[Caches], apart: Apart, *, aligns: bool) -> Iterator[Any]:
     """The layers of padded caches of several row caches.
 
     `aligns`: for matrix products on CUDA, in whole columns (aligned_rows.py).
     """
     for index in range(len(rows[0])):
         layer = _merge_layer(_take_layer(rows, index), aligns=aligns)
-        _evaluate_apart(layer)
+        apart.take(layer)
         yield layer
+    apart.finish()
 
 
-def extending_padded(caches: Caches, rows: list[Caches], *, aligns: bool) -> Iterator[Any]:
+def extending_padded(
+    caches: Caches, rows: list[Caches], apart: Apart, *, aligns: bool
+) -> Iterator[Any]:
     """The layers of `caches` with further rows."""
     for index in range(len(caches)):
         layer = _extend_layer(caches, _take_layer(rows, index), index, aligns=aligns)
-        _evaluate_apart(layer)
+        apart.take(layer)
         yield layer
+    apart.finish()
 
 
-def keep_level(caches: Caches, rows: list[int]) -> None:
+def keep_level(caches: Caches, rows: list[int], apart: Apart) -> None:
     """Only these rows stay in level caches."""
     index = mx.array(rows)
     for place in range(len(caches)):
         caches[place] = _map_arrays(caches[place], lambda array: array[index])
-        _evaluate_apart(caches[place])
+        apart.take(caches[place])
+    apart.finish()
 
 
-def keep_padded(caches: Caches, rows: list[int], *, longest: int) -> None:
+def keep_padded(caches: Caches, rows: list[int], apart: Apart, *, longest: int) -> None:
     """Only these rows stay, of which the longest holds so many tokens."""
     index = mx.array(rows)
     for place in range(len(caches)):
@@ -204,16 +227,18 @@ def keep_padded(caches: Caches, rows: list[int], *, longest: int) -> None:
             caches[place] = _without_padding(caches[place], num_columns, index)
         else:
             caches[place].filter(rows)
-        _evaluate_apart(caches[place])
+        apart.take(caches[place])
+    apart.finish()
 
 
-def make_room(caches: Caches, num_tokens: int = 1) -> None:
+def make_room(caches: Caches, apart: Apart, *, num_tokens: int = 1) -> None:
     """For the next tokens, where buffers are too short. What a model call makes longer by itself
     is alive twice in as many layers as the host submits ahead of the device."""
     for layer in _growing_layers(caches):
         if not isinstance(layer, QuantizedKVCache) and _missing_tokens(layer, num_tokens) > 0:
             _add_room(layer, num_tokens)
-            _evaluate_apart(layer)
+            apart.take(layer)
+    apart.finish()
 
 
 def _add_room(layer: Any, num_tokens: int) -> None:

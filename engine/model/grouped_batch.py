@@ -7,6 +7,7 @@ share a group is core/group_policy.py's.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -24,10 +25,11 @@ _CALL_BYTES = 64 * 1024**2  # what a call of the model costs beside its weights,
 
 class GroupedBatch:
     """`row_ids` in the order of joining. `pass_bytes`: what another call of the model costs.
-    `most_bytes`: what all rows' caches may take, with their padding."""
+    `most_bytes`: what all rows' caches may take, with their padding. `together_bytes`: so much of
+    what is copied may be alive twice."""
 
-    def __init__(self, model: Any, *, pass_bytes: int):
-        self._model = model
+    def __init__(self, model: Any, *, pass_bytes: int, together_bytes: int = 0):
+        self._new_batch = partial(RowBatch, model, together_bytes=together_bytes)
         self._policy = GroupPolicy(pass_bytes=pass_bytes)
         self._groups: list[RowBatch] = []
         self._orders: list[mx.array] = []  # of each group, where its rows are among all
@@ -149,7 +151,7 @@ class GroupedBatch:
             for row in group.give_all()
         }
         rest = given | new
-        made = [RowBatch(self._model) if one is None else one for one in kept]
+        made = [self._new_batch() if one is None else one for one in kept]
         joining = [
             group.joining([rest[row_id] for row_id in row_ids[len(group.row_ids) :]])
             for group, row_ids in zip(made, wanted, strict=True)

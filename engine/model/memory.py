@@ -16,6 +16,7 @@ from engine.model.machine import Machine, this_machine
 _RESERVE_BYTES = 2 * 1024**3  # for the system and the other processes of the service
 _LARGEST_RESERVE_FRACTION = 0.25
 _POOL_FRACTION = 0.25
+_TOGETHER_FRACTION = 1 / 64
 
 DeviceKind = Literal["cpu", "cuda", "metal"]
 DeviceInfo = Mapping[str, str | int]
@@ -98,6 +99,12 @@ class DeviceMemory:
     @property
     def is_cpu(self) -> bool:
         return self.kind == "cpu"
+
+    @property
+    def together_bytes(self) -> int:
+        """How much of what is copied may be alive twice. A CPU is not waited for: there nothing is,
+        but the array that is being copied."""
+        return 0 if self.is_cpu else int(self.ceiling_bytes * _TOGETHER_FRACTION)
 
     def set_limit(self, limit_bytes: int) -> None:
         """Near it MLX submits no further ahead of the device, and lets go of unused buffers."""

@@ -23,7 +23,7 @@ from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import snapshots
 from engine.model.batch import NewRow
-from engine.model.caches import Caches
+from engine.model.caches import Apart, Caches
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.sampling import BatchSampler, DrawnRows, SampledRow
 
@@ -54,10 +54,12 @@ class Runner:
         decode_token: Callable[[int], str],
         new_caches: Callable[[], Caches] | None = None,
         runs_ahead: bool | None = None,
+        together_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ):
         """`runs_ahead`: None means where the device computes beside the host. `new_caches`: how an
-        empty row is made, None means as the model does."""
+        empty row is made, None means as the model does. `together_bytes`: so much of what is copied
+        may be alive twice."""
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
         self._model = model
@@ -66,6 +68,7 @@ class Runner:
         self._clock = clock
         self._last_outcome_at = 0.0
         self._pass_bytes = pass_bytes_of(model)
+        self._together_bytes = together_bytes
         self.reset()
 
     @property
@@ -125,7 +128,9 @@ class Runner:
 
     def reset(self) -> None:
         """Forget every row, after a failure: host counters and arrays may disagree."""
-        self._batch = GroupedBatch(self._model, pass_bytes=self._pass_bytes)
+        self._batch = GroupedBatch(
+            self._model, pass_bytes=self._pass_bytes, together_bytes=self._together_bytes
+        )
         self._sampler = BatchSampler()
         self._prefilled: dict[int, _Prefilled] = {}
         self._submitted: _Submitted | None = None
@@ -207,7 +212,8 @@ class Runner:
             if stacked is None:
                 return self._run_rows_of_slice(one)
             caches = stacked
-            row_caches.make_room(caches, len(one.token_ids[0]))
+            apart = Apart(self._together_bytes)
+            row_caches.make_room(caches, apart, num_tokens=len(one.token_ids[0]))
         self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
         row_caches.release_inputs(caches)
         row_caches.start_evaluating(caches)

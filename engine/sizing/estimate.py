@@ -25,8 +25,7 @@ SMALLEST_SLICE_TOKENS = 32
 _FUSED_HEAD_SIZES = frozenset({64, 72, 80, 96, 128})
 _LOGIT_COPIES = 11  # of the model, as float32, sorted, cut, with noise
 # Before anything was measured: a CPU submits a layer or two ahead; an H200 took 2 MB a token of an
-# 8B model's slices, and old caches of 22 to 32 of its 36 layers while they grew; Metal's buffers
-# are committed more often than CUDA's.
+# 8B model's slices; Metal's buffers are committed more often than CUDA's.
 CPU_CORRECTION = Correction(slices=(2.5, 1.1, 1.1), steps=(1.1, 1.1, 1.1))
 CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 1.1), steps=(2.0, 3.0, 2.0))
 METAL_CORRECTION = Correction(slices=(6.0, 1.1, 2.0), steps=(2.0, 2.0, 2.0))
@@ -36,11 +35,13 @@ Parts = tuple[float, float, float]  # bytes: activations, scores, what is copied
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element."""
+    """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element.
+    `together_bytes`: so much of what is copied is alive twice."""
 
     compute_bytes: int
     may_fuse: bool
     kv_bits: int | None = None
+    together_bytes: int = 0
 
     @property
     def kv_bytes(self) -> float:
@@ -96,7 +97,8 @@ class Estimate:
 
     def grow_bytes(self, context_tokens: int) -> int:
         """What making room in the caches of a row takes besides them, before its next slice."""
-        return int(self._moved_bytes(context_tokens) * self.correction.slices[2])
+        moved = self._moved_bytes(self._growing_bytes(context_tokens))
+        return int(moved * self.correction.slices[2])
 
     def grown_slice_bytes(self, tokens: int, context: int) -> int:
         """A slice, and what it adds to its row."""
@@ -111,13 +113,13 @@ class Estimate:
         None means all rows in one."""
         logits, scores, moved = self.step_parts(num_rows, longest_tokens)
         if moving_bytes is not None:
-            moved = moving_bytes * self._moved_share
+            moved = self._moved_bytes(moving_bytes)
         return _corrected((logits, scores, moved), self.correction.steps)
 
     def move_bytes(self, row_bytes: int) -> int:
         """What laying out batches with such caches anew takes besides them: one array is copied
         after the other."""
-        return int(row_bytes * self._moved_share * self.correction.steps[2])
+        return int(self._moved_bytes(row_bytes) * self.correction.steps[2])
 
     def most_row_bytes(self, room_bytes: int, num_rows: int, longest_tokens: int) -> int:
         """What the caches of so many rows may take, where the step in which they join has its
@@ -125,7 +127,10 @@ class Estimate:
         logits, scores, layer = self.step_parts(num_rows, longest_tokens)
         rest_bytes = max(0, room_bytes - _corrected((logits, scores, 0.0), self.correction.steps))
         factor = self.correction.steps[2]
-        least_bytes = rest_bytes / (1 + factor * self._moved_share)
+        spread_bytes = rest_bytes - factor * self.numbers.together_bytes
+        least_bytes = max(
+            rest_bytes / (1 + factor), spread_bytes / (1 + factor * self._moved_share)
+        )
         return int(max(least_bytes, rest_bytes - factor * layer))
 
     def grouped_bytes(self, groups: Sequence[tuple[int, int]], *, slicing_bytes: int) -> int:
@@ -134,7 +139,7 @@ class Estimate:
         `slicing_bytes`, and steps take turns."""
         held = sum(rows * self.row_bytes(longest) for rows, longest in groups)
         logits, scores, _ = zip(*(self.step_parts(*one) for one in groups), strict=True)
-        parts = (sum(logits), max(scores), held * self._moved_share)
+        parts = (sum(logits), max(scores), self._moved_bytes(held))
         return held + max(slicing_bytes, _corrected(parts, self.correction.steps))
 
     def decode_bytes(
@@ -144,7 +149,8 @@ class Estimate:
         caches are full."""
         logits, scores, _ = self.step_parts(num_rows, longest_tokens)
         known = list(growing)
-        moved = max((rows * self._moved_bytes(tokens + 1) for rows, tokens in known), default=0)
+        grown = (rows * self._growing_bytes(tokens + 1) for rows, tokens in known)
+        moved = self._moved_bytes(max(grown, default=0.0))
         computing = _corrected((logits, scores, moved), self.correction.steps)
         return computing + self.added_bytes(known)
 
@@ -171,8 +177,8 @@ class Estimate:
         logits = self.shape.vocab_size * 4 * _LOGIT_COPIES
         activations = self._activation_elements * self.numbers.compute_bytes
         scores = self.shape.query_heads * longest_tokens * self.numbers.compute_bytes
-        parts = (logits + activations, scores, self._moved_bytes(longest_tokens))
-        return num_rows * parts[0], num_rows * parts[1], num_rows * parts[2]
+        moved = self._moved_bytes(num_rows * self._growing_bytes(longest_tokens))
+        return num_rows * (logits + activations), num_rows * scores, moved
 
     def alone_bytes(self, num_tokens: int) -> int:
         """The most that a row of so many tokens needs, alone and in the smallest slices."""
@@ -236,9 +242,13 @@ class Estimate:
             return shape.query_heads * queries * shape.head_size * 4
         return shape.query_heads * queries * length * self.numbers.compute_bytes
 
-    def _moved_bytes(self, num_tokens: int) -> int:
-        """The largest array of a row's caches."""
-        return int(grown_tokens(num_tokens) * self._moved_elements * self.numbers.kv_bytes)
+    def _growing_bytes(self, num_tokens: int) -> float:
+        """What grows of a row's caches, all layers."""
+        return grown_tokens(num_tokens) * self.token_bytes
+
+    def _moved_bytes(self, row_bytes: float) -> float:
+        """Of such caches, what is alive twice while they are laid out anew."""
+        return min(row_bytes, row_bytes * self._moved_share + self.numbers.together_bytes)
 
 
 def _corrected(parts: Parts, factors: tuple[float, ...]) -> int:

@@ -120,8 +120,8 @@ class ModelMemory(Part, frozen=True, kw_only=True):
 
     `room_bytes`: the limit less its weights and those of other pinned models; what the row of a
     request must fit into, alone, to be ever served. `needs` is None where nothing is known.
-    How it is computed there: in `compute_bytes` an element, with fused attention or without, and
-    `correction` as measured there so far.
+    How it is computed there: in `compute_bytes` an element, with fused attention or without, with
+    `together_bytes` of what is copied alive twice, and `correction` as measured there so far.
     """
 
     name: str
@@ -132,6 +132,7 @@ class ModelMemory(Part, frozen=True, kw_only=True):
     is_pinned: bool = False
     compute_bytes: int = 2
     may_fuse: bool = True
+    together_bytes: int = 0
     correction: Correction | None = None
 
 

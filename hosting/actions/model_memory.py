@@ -79,6 +79,7 @@ def _numbers(model: HostedModel, place: Place | None) -> Numbers:
         compute_bytes=known.compute_bytes if known else 2,
         may_fuse=known.may_fuse if known else True,
         kv_bits=model.kv_bits,
+        together_bytes=known.together_bytes if known else 0,
     )
 
 

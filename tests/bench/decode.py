@@ -24,6 +24,7 @@ from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model import attention
+from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
 from tests.bench.names import BATCH_GENERATOR, HEARTH
 from tests.bench.options import Options
@@ -116,7 +117,7 @@ class OurLoop:
         spec = wire.ModelSpec(name="bench", path="/", max_rows=rows, stall_ms=stall_ms)
         self._handle = ModelHandle(
             spec,
-            runner=Runner(model, decode_token=str),
+            runner=Runner(model, decode_token=str, together_bytes=DeviceMemory().together_bytes),
             voice=FakeVoice(),
             ledger=TimeLedger(),
             vitals=Vitals(engine_name="bench", memory=FakeMemory()),

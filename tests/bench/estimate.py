@@ -23,7 +23,7 @@ from engine import wire
 from engine.core.step import Join, Slice, Step
 from engine.model import attention
 from engine.model.loader import load
-from engine.model.memory import PeakMeter
+from engine.model.memory import DeviceMemory, PeakMeter
 from engine.model.runner import Runner
 from engine.peaks import MeasuredRunner, ModelPeaks
 from engine.sizing.estimate import (
@@ -146,7 +146,11 @@ def open_model(name: str) -> tuple[Any, Estimate]:
         assert last.loaded is not None
         model, shape = last.loaded.model, read_shape(path)
     compute_bytes = 2 if attention.is_wanted() and name in SHAPES else 4
-    numbers = Numbers(compute_bytes=compute_bytes, may_fuse=not on_cpu)
+    numbers = Numbers(
+        compute_bytes=compute_bytes,
+        may_fuse=not on_cpu,
+        together_bytes=DeviceMemory().together_bytes,
+    )
     return model, Estimate(shape, numbers, correction=usual)
 
 
@@ -167,7 +171,8 @@ def measure(name: str, model: Any, estimate: Estimate, mixes: list[Mix]) -> Iter
     peaks = PeakMeter()
     usual = estimate.correction
     model_peaks = ModelPeaks(estimate, runs_ahead=estimate.numbers.may_fuse)
-    runner = MeasuredRunner(Runner(model, decode_token=str), model_peaks, peaks)
+    plain = Runner(model, decode_token=str, together_bytes=estimate.numbers.together_bytes)
+    runner = MeasuredRunner(plain, model_peaks, peaks)
     for number, mix in enumerate(mixes):
         gc.collect()
         mx.synchronize()

@@ -9,6 +9,7 @@ import mlx.core as mx
 import pytest
 
 from engine import wire
+from engine.guard import CRITICAL_FRACTION
 from engine.model.loader import stored_weight_bytes
 from engine.sizing.words import allowed_size
 from tests.engine.device_rig import MODEL, Engine
@@ -91,6 +92,19 @@ def test_who_gave_way_comes_back_by_its_prefix_and_writes_on(tmp_path: Path) -> 
     engine.finish("undisturbed")
     assert engine.transport.tokens("new") == engine.transport.tokens("undisturbed")
     engine.prefixes.close()
+
+
+def test_rows_that_are_too_much_go_in_one_turn(engine: Engine) -> None:
+    names = ["a", "b", "c", "d"]
+    engine.configure()
+    start_rows(engine, **dict.fromkeys(names, 200))
+    row_bytes = engine.worker._pool.row_bytes / len(names)
+    active_bytes = engine.memory.read_device().active_bytes
+    engine.set_limit(int((active_bytes - 1.5 * row_bytes) / CRITICAL_FRACTION))
+    engine.turn()
+    assert sum("Paused" in kinds(engine, name) for name in names) == 2
+    engine.set_limit(100 * MIB)
+    engine.finish(*names)
 
 
 def test_a_row_fails_for_memory_only_when_nobody_else_has_one(engine: Engine) -> None:
