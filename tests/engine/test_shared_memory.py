@@ -102,7 +102,8 @@ def test_rows_that_are_too_much_go_in_one_turn(engine: Engine) -> None:
     active_bytes = engine.memory.read_device().active_bytes
     engine.set_limit(int((active_bytes - 1.5 * row_bytes) / CRITICAL_FRACTION))
     engine.turn()
-    assert sum("Paused" in kinds(engine, name) for name in names) == 2
+    num_paused = sum("Paused" in kinds(engine, name) for name in names)
+    assert 2 <= num_paused < len(names)
     engine.set_limit(100 * MIB)
     engine.finish(*names)
 
