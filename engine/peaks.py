@@ -108,6 +108,8 @@ class MeasuredRunner:
             return outcome  # the formula is that of one batch
         if grown_bytes and measured_bytes <= self._growing_bytes(step):
             return outcome  # what was computed took less than making room for it
+        if step.slices and not grown_bytes:
+            parts = (parts[0], parts[1], 0.0)  # no cache was copied
         learner.learn(parts, measured_bytes=measured_bytes)
         self._model.follow()
         self._note_learned()

@@ -164,7 +164,8 @@ class Apart:
                     self.finish()
 
     def finish(self) -> None:
-        mx.eval(self._pending)
+        if self._pending:
+            mx.eval(self._pending)
         self._pending, self._pending_bytes = [], 0
 
 
@@ -232,8 +233,8 @@ def keep_padded(caches: Caches, rows: list[int], apart: Apart, *, longest: int) 
 
 
 def make_room(caches: Caches, apart: Apart, *, num_tokens: int = 1) -> None:
-    """For the next tokens, where buffers are too short. What a model call makes longer by itself
-    is alive twice in as many layers as the host submits ahead of the device."""
+    """For the next tokens, where buffers are too short: what a model call makes longer by itself is
+    alive twice in as many layers as the host submits ahead of the device."""
     for layer in _growing_layers(caches):
         if not isinstance(layer, QuantizedKVCache) and _missing_tokens(layer, num_tokens) > 0:
             _add_room(layer, num_tokens)

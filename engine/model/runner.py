@@ -212,8 +212,8 @@ class Runner:
             if stacked is None:
                 return self._run_rows_of_slice(one)
             caches = stacked
-            apart = Apart(self._together_bytes)
-            row_caches.make_room(caches, apart, num_tokens=len(one.token_ids[0]))
+            if not self._together_bytes:  # to wait here at every slice costs more than they take
+                row_caches.make_room(caches, Apart(), num_tokens=len(one.token_ids[0]))
         self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
         row_caches.release_inputs(caches)
         row_caches.start_evaluating(caches)

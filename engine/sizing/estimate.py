@@ -1,7 +1,8 @@
 """From sizes to bytes: rows, slices, steps, and what one row needs alone.
 
     peak = weights + rows' caches + what one step computes with
-    slice = activations + attention scores, after one layer's keys or values while they grow
+    slice = activations + attention scores, after one layer's keys or values while they grow; or,
+            on a device that is waited for, with as many layers as the host submits ahead of it
     step  = activations and logits + attention scores + one layer's keys or values while they move
 
 Rows of unequal lengths are padded to the longest, and caches grow by GROWTH_TOKENS. Where attention
@@ -25,9 +26,10 @@ SMALLEST_SLICE_TOKENS = 32
 _FUSED_HEAD_SIZES = frozenset({64, 72, 80, 96, 128})
 _LOGIT_COPIES = 11  # of the model, as float32, sorted, cut, with noise
 # Before anything was measured: a CPU submits a layer or two ahead; an H200 took 2 MB a token of an
-# 8B model's slices; Metal's buffers are committed more often than CUDA's.
+# 8B model's slices, and old caches of 22 to 32 of its 36 layers while they grew; Metal's buffers
+# are committed more often than CUDA's.
 CPU_CORRECTION = Correction(slices=(2.5, 1.1, 1.1), steps=(1.1, 1.1, 1.1))
-CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 1.1), steps=(2.0, 3.0, 2.0))
+CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 28.0), steps=(2.0, 3.0, 2.0))
 METAL_CORRECTION = Correction(slices=(6.0, 1.1, 2.0), steps=(2.0, 2.0, 2.0))
 
 Parts = tuple[float, float, float]  # bytes: activations, scores, what is copied of one layer
@@ -96,7 +98,10 @@ class Estimate:
         return max(computing, self.grow_bytes(context_tokens))
 
     def grow_bytes(self, context_tokens: int) -> int:
-        """What making room in the caches of a row takes besides them, before its next slice."""
+        """What making room in the caches of a row takes besides them, before its next slice. A
+        device that is waited for makes it in the slice: there it is a part of that."""
+        if self.numbers.together_bytes:
+            return 0
         moved = self._moved_bytes(self._growing_bytes(context_tokens))
         return int(moved * self.correction.slices[2])
 
@@ -170,7 +175,8 @@ class Estimate:
         length = context_tokens + slice_tokens
         activations = slice_tokens * self._activation_elements * self.numbers.compute_bytes
         scores = self._scores_bytes(slice_tokens, length)
-        return num_rows * activations, num_rows * scores, 0.0
+        old_layer = self._layer_bytes(context_tokens) if self.numbers.together_bytes else 0.0
+        return num_rows * activations, num_rows * scores, num_rows * old_layer
 
     def step_parts(self, num_rows: int, longest_tokens: int) -> Parts:
         """As the formula has it. Decode steps have scores on every device."""
@@ -241,6 +247,11 @@ class Estimate:
         if self._is_fused and queries > 8:
             return shape.query_heads * queries * shape.head_size * 4
         return shape.query_heads * queries * length * self.numbers.compute_bytes
+
+    def _layer_bytes(self, num_tokens: int) -> float:
+        """One layer's keys and values, of what grows."""
+        most = max((one.token_elements for one in self._full_layers), default=0)
+        return grown_tokens(num_tokens) * most * self.numbers.kv_bytes
 
     def _growing_bytes(self, num_tokens: int) -> float:
         """What grows of a row's caches, all layers."""
