@@ -1,7 +1,9 @@
 """The memory guard: how full the memory is, what may be loaded, what happened.
 
 CALM -> TIGHT at 85 % of the limit -> CRITICAL at 95 %, and back 5 % lower, so that a reading on the
-line does not make it waver. It does not load, unload, preempt or measure. Owner: the model thread.
+line does not make it waver. Beside weights that fill most of the limit TIGHT begins when half of
+the rest is in use, or all would be served one by one. It does not load, unload, preempt or
+measure. Owner: the model thread.
 """
 
 from __future__ import annotations
@@ -61,6 +63,7 @@ class MemoryGuard:
         self._ceiling_bytes = ceiling_bytes
         self._is_ceiling_explicit = is_explicit
         self._wall_clock = wall_clock
+        self.weight_bytes = 0  # of what is loaded
         self.limit_bytes = ceiling_bytes
         self.is_limit_explicit = is_explicit
         self.level = Level.CALM
@@ -78,12 +81,8 @@ class MemoryGuard:
 
     @property
     def tight_bytes(self) -> int:
-        return int(self.limit_bytes * TIGHT_FRACTION)
-
-    @property
-    def calm_bytes(self) -> int:
-        """Below it a level that has risen falls again."""
-        return self.tight_bytes - int(self.limit_bytes * _WAY_BACK_FRACTION)
+        half_filled = self.weight_bytes + self._rest_bytes // 2
+        return max(int(self.limit_bytes * TIGHT_FRACTION), min(half_filled, self.critical_bytes))
 
     @property
     def critical_bytes(self) -> int:
@@ -91,11 +90,15 @@ class MemoryGuard:
 
     def observe(self, used_bytes: int) -> Level:
         """The level at this reading. It rises at once, and falls a little lower than it rose."""
-        way_back = int(self.limit_bytes * _WAY_BACK_FRACTION)
+        way_back = min(int(self.limit_bytes * _WAY_BACK_FRACTION), self._rest_bytes // 4)
         rising, falling = self._level_at(used_bytes), self._level_at(used_bytes + way_back)
         now = _LEVELS.index(self.level)
         self.level = _LEVELS[max(rising, min(now, falling))]
         return self.level
+
+    @property
+    def _rest_bytes(self) -> int:
+        return max(0, self.limit_bytes - self.weight_bytes)
 
     def _level_at(self, used_bytes: int) -> int:
         return (used_bytes >= self.tight_bytes) + (used_bytes >= self.critical_bytes)

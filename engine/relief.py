@@ -45,6 +45,7 @@ class Relief:
     def relieve(self, handles: Sequence[Handle]) -> Events:
         """Once a turn, before anything is computed."""
         self._turns_to_wait = max(0, self._turns_to_wait - 1)
+        self._guard.weight_bytes = self._pool.weight_bytes
         readings, tier = self._memory.read_device(), self._prefixes.memory
         tier.hold_to(tier.used_bytes + max(0, self._guard.limit_bytes - readings.active_bytes))
         self._memory.bound_pool(self._guard.critical_bytes - readings.active_bytes)

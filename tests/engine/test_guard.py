@@ -27,6 +27,23 @@ def test_a_reading_that_wavers_on_a_line_does_not_move_the_level() -> None:
     assert levels == {Level.TIGHT}
 
 
+def test_beside_heavy_weights_half_of_the_rest_is_calm() -> None:
+    guard = guard_of()
+    guard.weight_bytes = 88 * MIB
+    readings = [88, 93, 94, 92, 90, 96, 91, 90]
+    levels = [guard.observe(one * MIB) for one in readings]
+    calm, tight, critical = Level.CALM, Level.TIGHT, Level.CRITICAL
+    assert levels == [calm, calm, tight, tight, calm, critical, tight, calm]
+
+
+def test_whatever_the_weights_a_level_that_has_risen_falls_when_they_are_alone() -> None:
+    for weight in range(0, 91):
+        guard = guard_of()
+        guard.weight_bytes = weight * MIB
+        assert guard.observe(97 * MIB) is Level.CRITICAL
+        assert guard.observe(guard.weight_bytes) is Level.CALM
+
+
 def test_a_limit_set_while_running_counts_at_once_and_can_be_taken_back() -> None:
     guard = guard_of()
     assert guard.observe(60 * MIB) is Level.CALM

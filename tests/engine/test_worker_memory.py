@@ -104,6 +104,16 @@ def test_nothing_is_admitted_beside_others_while_memory_is_tight() -> None:
     engine.run("a", "b")
 
 
+def test_heavy_weights_leave_the_rest_to_several_rows() -> None:
+    engine = Engine(spec("fake", path=str(88 * GIB)))
+    engine.memory.active_bytes = 88 * GIB
+    for name in ("a", "b"):
+        engine.ask(name, max_tokens=60)
+        engine.turn(5)
+    assert "Started" in engine.kinds("a") and "Started" in engine.kinds("b")
+    engine.run("a", "b")
+
+
 def test_a_quiet_engine_admits_whatever_the_level() -> None:
     engine = Engine()
     engine.memory.active_bytes = 90 * GIB
