@@ -26,8 +26,8 @@ def new_row(row_id: int, length: int) -> NewRow:
     return NewRow(row_id=row_id, token_id=5, length=length, caches=caches)
 
 
-def batch_of(*lengths: int) -> RowBatch:
-    batch = RowBatch(loaded(MODEL).model)
+def batch_of(*lengths: int, together_bytes: int = 0) -> RowBatch:
+    batch = RowBatch(loaded(MODEL).model, together_bytes=together_bytes)
     batch.join([new_row(number, length) for number, length in enumerate(lengths)])
     return batch
 
@@ -64,6 +64,15 @@ def test_a_join_copies_the_keys_of_one_layer_at_a_time(
     batch = batch_of(*present)
     rows = [new_row(10 + number, length) for number, length in enumerate(added)]
     assert layers_beside(lambda: join_to(batch, rows)) < HALF_A_LAYER
+
+
+def test_as_much_is_copied_together_as_is_allowed() -> None:
+    """A device that is waited for is waited for less often."""
+    present = (300, 200, 310, 150)
+    together_bytes = 2 * batch_of(*present).num_bytes // NUM_LAYERS
+    batch = batch_of(*present, together_bytes=together_bytes)
+    rows = [new_row(10, 250), new_row(11, 290)]
+    assert HALF_A_LAYER < layers_beside(lambda: join_to(batch, rows)) < 2 + HALF_A_LAYER
 
 
 def test_rows_that_move_to_other_groups_are_copied_as_rows_that_join() -> None:

@@ -87,3 +87,14 @@ def test_quantised_caches_are_smaller() -> None:
     assert four.row_bytes(4096) == pytest.approx(
         Estimate(shape, METAL).row_bytes(4096) * 0.28, 0.02
     )
+
+
+def test_what_is_copied_together_is_alive_twice_but_never_more_than_there_is() -> None:
+    together = Numbers(compute_bytes=2, may_fuse=True, together_bytes=10**9)
+    shape = shape_of(QWEN3_8B)
+    apart, bundled = Estimate(shape, METAL), Estimate(shape, together)
+    factor = bundled.correction.steps[2]
+    large, small = 20 * 10**9, 10**8
+    assert bundled.move_bytes(large) == pytest.approx(apart.move_bytes(large) + factor * 10**9)
+    assert bundled.move_bytes(small) == factor * small
+    assert apart.move_bytes(small) == pytest.approx(factor * small / 72, rel=1e-6)
