@@ -9,6 +9,7 @@ from tests.browser.chat import Chat
 from tests.browser.conftest import OpenChat
 from tests.browser.held import Held
 
+EARLY = "**/js/early.js"
 MODULES = "**/js/chat/main.js"
 MODELS = "**/chat/models"
 
@@ -23,6 +24,17 @@ def type_and_send(chat: Chat, text: str) -> None:
     chat.page.keyboard.type(text)
     chat.page.keyboard.press("Enter")
     expect(chat.field).to_have_value(text)
+
+
+def test_nobody_can_type_before_words_are_kept(tab: Chat) -> None:
+    early, modules = Held(tab.page, EARLY), Held(tab.page, MODULES)
+    tab.page.goto("/", wait_until="commit")
+    expect(tab.page.get_by_role("link", name="New chat")).to_be_visible()
+    expect(tab.field).to_have_count(0)
+    early.let_go()
+    type_and_send(tab, "Introduce yourself")
+    modules.let_go()
+    expect(tab.bubbles).to_have_text(["Introduce yourself"])
 
 
 def test_words_sent_before_the_scripts_are_there(tab: Chat) -> None:

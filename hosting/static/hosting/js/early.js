@@ -1,25 +1,26 @@
-// Keeps what is typed and sent while the page's modules still load: the composer takes it over. A classic script on purpose.
+// Keeps what is typed and sent while the page's modules still load: the composer takes it over. A classic script on purpose, and
+// before the form: nobody can type before it is there.
 (() => {
-  const form = document.getElementById("composer");
-  const field = document.getElementById("message");
-  const isLoading = () => "early" in form.dataset;
+  const field = () => document.getElementById("message");
+  const isLoading = (element) => element.form !== null && "early" in element.form.dataset;
   const send = () => {
-    if (!field.value.trim()) return;
-    form.dataset.early = "sent";
-    field.readOnly = true;
+    if (!field().value.trim()) return;
+    field().form.dataset.early = "sent";
+    field().readOnly = true;
   };
-  form.addEventListener("submit", (event) => {
-    if (!isLoading()) return;
+  document.addEventListener("submit", (event) => {
+    if (event.target !== field()?.form || !isLoading(field())) return;
     event.preventDefault();
     send();
   });
-  field.addEventListener("keydown", (event) => {
+  document.addEventListener("keydown", (event) => {
     const isComposing = event.isComposing || event.keyCode === 229;
-    if (!isLoading() || event.key !== "Enter" || event.shiftKey || isComposing) return;
+    if (event.target !== field() || !isLoading(field()) || event.key !== "Enter" || event.shiftKey || isComposing) return;
     event.preventDefault();
     send();
   });
-  field.addEventListener("input", () => {
-    if (isLoading()) document.getElementById("send-button").disabled = !field.value.trim();
+  document.addEventListener("input", (event) => {
+    if (event.target !== field() || !isLoading(field())) return;
+    document.getElementById("send-button").disabled = !field().value.trim();
   });
 })();
