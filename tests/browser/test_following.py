@@ -74,7 +74,7 @@ def test_a_conversation_that_loads_after_it_was_left_costs_no_word(chat: Chat) -
     chat.page.go_back()
     whole = chat.whole_answer()
     chat.page.reload()
-    assert chat.whole_answer() == whole
+    expect(chat.last_prose).to_have_text(whole, use_inner_text=True)
 
 
 def test_what_waits_while_redis_loses_its_memory_is_answered(
