@@ -15,6 +15,7 @@ from engine.cache.prefix import PrefixCache
 from engine.core.limits import Limits
 from engine.core.turnstile import Turnstile
 from engine.handle import Events, ModelHandle
+from engine.live_request import LiveRequest
 from engine.model.memory import Memory
 from engine.pool import ModelPool
 from engine.shelf import Handle
@@ -155,15 +156,18 @@ class Relief:
             (last,) = (one for one in handles if one.scheduler.rows)
             return self._fail(last)
         excess_bytes = self._lasting_bytes - self._guard.critical_bytes
-        row_bytes = sum(one.row_bytes for one in handles) / num_rows
-        more = int(excess_bytes / row_bytes) if row_bytes else 0
-        num_taken = min(num_rows - 1, 1 + more)
-        return [event for _ in range(num_taken) for event in self._take_newest(handles)]
+        events: Events = []
+        for _ in range(num_rows - 1):
+            handle, newest = self._newest_of(handles)
+            excess_bytes -= handle.memory.held_bytes(newest.sequence)
+            events += self._preempt_newest(handle)
+            if excess_bytes <= 0:
+                break
+        return events
 
-    def _take_newest(self, handles: list[ModelHandle]) -> Events:
+    def _newest_of(self, handles: list[ModelHandle]) -> tuple[ModelHandle, LiveRequest]:
         rows = [(one, row) for one in handles if (row := one.newest_row) is not None]
-        handle, _ = max(rows, key=lambda one: one[1].sequence.arrived_at)
-        return self._preempt_newest(handle)
+        return max(rows, key=lambda one: one[1].sequence.arrived_at)
 
     @property
     def _is_crowded(self) -> bool:

@@ -47,6 +47,12 @@ class RowMemory:
         leaving = self._estimate.move_bytes(self._runner.num_bytes + added)
         return max(added + leaving, self._estimate.decode_bytes(len(rows), longest, growing))
 
+    def held_bytes(self, sequence: Sequence) -> int:
+        """Of its row; without an estimate as much as a row holds on average."""
+        if self._estimate is None:
+            return self._runner.num_bytes // max(1, len(self._scheduler.rows))
+        return self._estimate.row_bytes(sequence.computed_tokens)
+
     def admission(self, limits: Limits) -> Admission:
         rows = self._scheduler.rows
         return Admission(self._estimate, limits, rows=rows, row_bytes=self._runner.num_bytes)

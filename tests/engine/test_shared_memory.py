@@ -108,6 +108,24 @@ def test_rows_that_are_too_much_go_in_one_turn(engine: Engine) -> None:
     engine.finish(*names)
 
 
+def test_short_rows_that_go_do_not_spare_a_long_one(engine: Engine) -> None:
+    """They are the newest, and hold too little."""
+    engine.configure()
+    start_rows(engine, old=250, long=250)
+    names = [f"short {number}" for number in range(6)]
+    for name in names:
+        engine.ask(name, prompt_tokens=30, max_tokens=150)
+        engine.turn_until(lambda name=name: bool(engine.transport.tokens(name)))  # type: ignore[misc]
+    held_bytes = engine.worker._pool.row_bytes
+    active_bytes = engine.memory.read_device().active_bytes
+    engine.set_limit(int((active_bytes - 0.6 * held_bytes) / CRITICAL_FRACTION))
+    engine.turn()
+    assert all("Paused" in kinds(engine, name) for name in [*names, "long"])
+    assert "Paused" not in kinds(engine, "old")
+    engine.set_limit(100 * MIB)
+    engine.finish("old", "long", *names)
+
+
 def test_a_row_fails_for_memory_only_when_nobody_else_has_one(engine: Engine) -> None:
     engine.configure()
     start_rows(engine, old=900, new=900)
