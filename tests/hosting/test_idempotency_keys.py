@@ -182,6 +182,7 @@ async def test_what_nobody_follows_is_cancelled_after_a_while(
     engine.script = ENDLESS
     response = await ask(api, stream=True)
     await anext(aiter(response.streaming_content))
+    await sync_to_async(wait_until)(lambda: bool(engine.begun))  # or it leaves the queue unseen
     response.close()
     await long_unfollowed()
     await sync_to_async(reconcile)()
