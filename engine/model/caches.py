@@ -234,7 +234,10 @@ def keep_padded(caches: Caches, rows: list[int], apart: Apart, *, longest: int) 
 
 def make_room(caches: Caches, apart: Apart, *, num_tokens: int = 1) -> None:
     """For the next tokens, where buffers are too short: what a model call makes longer by itself is
-    alive twice in as many layers as the host submits ahead of the device."""
+    alive twice in as many layers as the host submits ahead of the device. Called at every step."""
+    first = next(_growing_layers(caches), None)
+    if first is None or _missing_tokens(first, num_tokens) <= 0:
+        return
     for layer in _growing_layers(caches):
         if not isinstance(layer, QuantizedKVCache) and _missing_tokens(layer, num_tokens) > 0:
             _add_room(layer, num_tokens)
