@@ -88,29 +88,30 @@ class Relief:
         """Rows that have grown past their model's ceiling give way, its newest first."""
         events: Events = []
         for handle in handles:
-            if not isinstance(handle, ModelHandle) or self._own_free_bytes(handle) >= 0:
-                continue
-            if len(handle.scheduler.rows) > 1:
-                events += self._preempt_newest(handle)
+            if isinstance(handle, ModelHandle):
+                events += self._preempt_newest([handle], -self._own_free_bytes(handle))
         return events
 
     def make_way(self, handles: Sequence[Handle]) -> Events:
-        """Before buffers grow past the limit, the newest row of their model goes."""
+        """Before buffers grow past the limit, the newest rows of their model go."""
         events: Events = []
         for handle in handles:
-            if not isinstance(handle, ModelHandle) or not (needed := handle.memory.growth_bytes):
-                continue
-            room_bytes = self._guard.limit_bytes - self._memory.read_device().active_bytes
-            is_short = needed > room_bytes + self._prefixes.memory.used_bytes
-            if is_short and len(handle.scheduler.rows) > 1:
-                events += self._preempt_newest(handle)
+            if isinstance(handle, ModelHandle) and (needed := handle.memory.growth_bytes):
+                room_bytes = self._guard.limit_bytes - self._lasting_bytes
+                events += self._preempt_newest([handle], needed - room_bytes)
         return events
 
-    def _preempt_newest(self, handle: ModelHandle) -> Events:
-        if (newest := handle.newest_row) is None:
-            return []
-        self._guard.note("preempt", model=handle.spec.name)
-        return handle.preempt(newest)
+    def _preempt_newest(self, handles: list[ModelHandle], excess_bytes: int) -> Events:
+        """The newest rows of these models go back to the queue, until what they hold is so much;
+        the last one stays."""
+        events: Events = []
+        num_rows = sum(len(one.scheduler.rows) for one in handles)
+        while excess_bytes > 0 and (num_rows := num_rows - 1) > 0:
+            handle, newest = self._newest_of(handles)
+            excess_bytes -= handle.memory.held_bytes(newest.sequence)
+            self._guard.note("preempt", model=handle.spec.name)
+            events += handle.preempt(newest)
+        return events
 
     def _own_free_bytes(self, handle: ModelHandle) -> int:
         ceiling_bytes = handle.spec.ceiling_bytes(self._guard.limit_bytes)
@@ -143,8 +144,8 @@ class Relief:
             self._clear_pool()
 
     def _take_rows(self, handles: list[ModelHandle]) -> Events:
-        """The newest rows of all go back to the queue, as many as are too much; the last one, if it
-        is too large, fails."""
+        """The newest rows of all give way, as many as are too much; the last one, if it is too
+        large, fails."""
         num_rows = sum(len(one.scheduler.rows) for one in handles)
         if not num_rows:
             return []
@@ -155,15 +156,7 @@ class Relief:
         if is_last:
             (last,) = (one for one in handles if one.scheduler.rows)
             return self._fail(last)
-        excess_bytes = self._lasting_bytes - self._guard.critical_bytes
-        events: Events = []
-        for _ in range(num_rows - 1):
-            handle, newest = self._newest_of(handles)
-            excess_bytes -= handle.memory.held_bytes(newest.sequence)
-            events += self._preempt_newest(handle)
-            if excess_bytes <= 0:
-                break
-        return events
+        return self._preempt_newest(handles, self._lasting_bytes - self._guard.critical_bytes)
 
     def _newest_of(self, handles: list[ModelHandle]) -> tuple[ModelHandle, LiveRequest]:
         rows = [(one, row) for one in handles if (row := one.newest_row) is not None]
