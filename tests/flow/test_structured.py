@@ -16,24 +16,34 @@ from tests.flow.asking import RunningAnswer, fresh_prompt, request, start_all
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "colour": {"enum": ["red", "green"]},
-        "marks": {
-            "type": "array",
-            "items": {"type": "integer", "minimum": 0, "maximum": 999},
-            "minItems": 20,
-            "maxItems": 20,
+
+
+def marks(count: int) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "colour": {"enum": ["red", "green"]},
+            "marks": {
+                "type": "array",
+                "items": {"type": "integer", "minimum": 0, "maximum": 999},
+                "minItems": count,
+                "maxItems": count,
+            },
         },
-    },
-    "required": ["colour", "marks"],
-    "additionalProperties": False,
-}
-FORM = {
-    "type": "json_schema",
-    "json_schema": {"name": "marks", "schema": SCHEMA, "strict": True},
-}
+        "required": ["colour", "marks"],
+        "additionalProperties": False,
+    }
+
+
+def with_schema(schema: dict[str, Any], *, strict: bool = False) -> dict[str, Any]:
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": "n", "schema": schema, "strict": strict},
+    }
+
+
+SCHEMA, LONG_SCHEMA = marks(20), marks(200)
+FORM, LONG_FORM = with_schema(SCHEMA, strict=True), with_schema(LONG_SCHEMA, strict=True)
 CITY = {"type": "object", "properties": {"city": {"enum": ["Rome", "Köln"]}}, "required": ["city"]}
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": CITY}}
@@ -57,10 +67,6 @@ def bomb() -> dict[str, Any]:
         return {"anyOf": [{"type": "object", "properties": {name: {}}} for name in names]}
 
     return {"allOf": [one(number) for number in range(9)]}
-
-
-def with_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
 
 
 def test_the_client_parses_what_the_demo_model_answers(client: OpenAI, demo: str) -> None:
@@ -178,10 +184,10 @@ def test_an_answer_in_a_form_outlives_a_killed_engine(
     stack: Stack, client: OpenAI, endless: str
 ) -> None:
     asked = {
-        "max_tokens": 400,
+        "max_tokens": 2000,
         "temperature": 0.9,
         "seed": 3,
-        "response_format": FORM,
+        "response_format": LONG_FORM,
         "extra_body": THINKS_NOT,
     }
     prompts = [fresh_prompt() for _ in range(2)]
@@ -193,7 +199,7 @@ def test_an_answer_in_a_form_outlives_a_killed_engine(
 
     assert [one.text() for one in running] == undisturbed
     for text in undisturbed:
-        validate(json.loads(text), SCHEMA)
+        validate(json.loads(text), LONG_SCHEMA)
     stack.wait_restarted("engine", old)
 
 
