@@ -93,6 +93,8 @@ class Chain:
 
 def common_tokens(left: bytes, right: bytes) -> int:
     """How many leading tokens two runs of token_bytes share."""
+    if left[:TOKEN_BYTES] != right[:TOKEN_BYTES]:
+        return 0  # as nearly all do where nothing repeats
     longest = min(len(left), len(right))
     if left[:longest] == right[:longest]:
         return longest // TOKEN_BYTES
