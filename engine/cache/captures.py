@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from engine.core.blocks import Span
@@ -10,10 +11,12 @@ from engine.core.blocks import Span
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Payload:
-    """Opaque to the cache but for its size."""
+    """Opaque to the cache but for its size. `compute` begins to make the content, which takes its
+    bytes: the cache calls it when it has made room for them, and not where it could not."""
 
     content: Any
     num_bytes: int
+    compute: Callable[[], None] = lambda: None
 
 
 class Capture(NamedTuple):

@@ -70,6 +70,8 @@ class Records:
             self._pin_published(node)
         if evicted:
             self.nodes.dropped(evicted, tier=wire.CacheTier.MEMORY)
+        if kind in node.in_memory:
+            payload.compute()
 
     def touch(self, chain: Sequence[RecordKey]) -> None:
         """A chain was used, from its beginning."""

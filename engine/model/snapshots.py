@@ -11,6 +11,7 @@ composite layers (CacheList) are taken apart. Rows are single and unpadded. Owne
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -64,9 +65,9 @@ def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
 
 
 def payload(content: list[mx.array]) -> Payload:
-    """A content with its size; its evaluation has begun."""
-    mx.async_eval(content)  # type: ignore[no-untyped-call]
-    return Payload(content, sum(array.nbytes for array in content))
+    """A content with its size, not evaluated yet."""
+    num_bytes = sum(array.nbytes for array in content)
+    return Payload(content, num_bytes, compute=partial(mx.async_eval, content))
 
 
 def restore(
