@@ -36,7 +36,8 @@ class Service:
     def pull(self) -> None:
         """The queue's clock is turned to the test's before it looks."""
         if (last := self.rig.redis.hget(PACE, "last")) not in (None, "0"):
-            real = float(self.rig.redis.time()[0]) * 1000
+            seconds, micros = self.rig.redis.time()
+            real = 1000 * seconds + micros / 1000
             passed = 1000 * (self.now - self.pulled_at)
             assert float(last) <= real + 1000
             self.rig.redis.hset(PACE, "last", int(real - passed))
