@@ -48,7 +48,12 @@ class Chat:
 
     def whole_answer(self) -> str:
         expect(self.last_answer).to_have_attribute("aria-busy", "false", timeout=ANSWER_MS)
+        expect(self.last_prose).not_to_have_text("", use_inner_text=True)
         return self.last_prose.inner_text()
+
+    def expect_words(self, text: str) -> None:
+        """The last answer says this. A message has no inner text before its first frame."""
+        expect(self.last_prose).to_have_text(text, use_inner_text=True)
 
     def wait_for_words(self, count: int = 40) -> None:
         """Until the answer being written has so many characters."""

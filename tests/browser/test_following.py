@@ -58,7 +58,7 @@ def test_leaving_and_coming_back_finds_the_answer(chat: Chat) -> None:
     whole = chat.whole_answer()
     chat.page.reload()
     expect(chat.last_answer).to_have_attribute("aria-busy", "false")
-    assert chat.last_prose.inner_text() == whole
+    chat.expect_words(whole)
 
 
 def test_a_conversation_that_loads_after_it_was_left_costs_no_word(chat: Chat) -> None:
@@ -74,7 +74,7 @@ def test_a_conversation_that_loads_after_it_was_left_costs_no_word(chat: Chat) -
     chat.page.go_back()
     whole = chat.whole_answer()
     chat.page.reload()
-    expect(chat.last_prose).to_have_text(whole, use_inner_text=True)
+    chat.expect_words(whole)
 
 
 def test_what_waits_while_redis_loses_its_memory_is_answered(
