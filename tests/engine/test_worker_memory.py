@@ -66,7 +66,7 @@ def test_the_newest_row_gives_way_and_goes_on_later() -> None:
 def test_the_newest_row_gives_way_before_buffers_grow_past_the_limit() -> None:
     engine = Engine()
     start_one_by_one(engine, "old", "new")
-    growing = growing_handle(engine)
+    growing, runner = growing_handle(engine)
     room_bytes = growing.memory.growth_bytes
     assert 6 * GIB < room_bytes < 30 * GIB
     engine.memory.active_bytes = 100 * GIB - room_bytes
@@ -76,6 +76,8 @@ def test_the_newest_row_gives_way_before_buffers_grow_past_the_limit() -> None:
     engine.turn()
     assert engine.kinds("new")[-1] == "Paused" and engine.kinds("old")[-1] != "Paused"
     assert engine.pool.guard.counts["preempt"] == 1
+    runner.growing = ()
+    engine.run("old", "new")
 
 
 def test_a_row_that_holds_nothing_does_not_stand_for_one_that_does() -> None:
@@ -83,13 +85,16 @@ def test_a_row_that_holds_nothing_does_not_stand_for_one_that_does() -> None:
     start_one_by_one(engine, "old", "new")
     engine.ask("newest", prompt=range(20_000), max_tokens=5)
     engine.turn()
-    growing = growing_handle(engine)
+    growing, runner = growing_handle(engine)
     (newest,) = (one for one in growing.scheduler.rows if one.request_id == "newest")
     newest.computed_tokens = 0
     engine.memory.active_bytes = 100 * GIB - growing.memory.growth_bytes + 1
     engine.turn()
     assert growing.newest_row is not None and growing.newest_row.request_id == "old"
     assert engine.kinds("new")[-1] == "Paused" and engine.kinds("old")[-1] != "Paused"
+    runner.growing = ()
+    engine.memory.active_bytes = 0
+    engine.run("old", "new", "newest")
 
 
 def start_one_by_one(engine: Engine, *names: str) -> None:
@@ -99,15 +104,15 @@ def start_one_by_one(engine: Engine, *names: str) -> None:
         engine.clock.now += 1
 
 
-def growing_handle(engine: Engine) -> ModelHandle:
-    """Its next step makes the buffers of two rows larger."""
+def growing_handle(engine: Engine) -> tuple[ModelHandle, FakeRunner]:
+    """The next step makes the buffers of two rows larger."""
     (handle,) = engine.pool.handles
     assert isinstance(handle, ModelHandle)
     runner = FakeRunner(engine.clock)
     runner.growing = ((2, 900_000),)
     estimate = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=True))
     handle.memory = RowMemory(estimate, handle.scheduler, runner)
-    return handle
+    return handle, runner
 
 
 def test_nothing_is_admitted_beside_others_while_memory_is_tight() -> None:
