@@ -57,7 +57,8 @@ class ModelHandle:
         self._restoring: dict[str, float] = {}  # until when each waits for the disk
         self._departing: dict[int, LiveRequest] = {}
         self.spec = spec
-        self.scheduler = Scheduler(Pace.of(spec, may_batch=is_batchable), ledger)
+        pace = Pace.of(spec, may_batch=is_batchable)
+        self.scheduler = Scheduler(pace, ledger, on_grid=runner.slices_on_grid)
         self.memory = RowMemory(estimate, self.scheduler, runner)
         self.last_used_at = clock()
 

@@ -77,6 +77,10 @@ class MeasuredRunner:
         self._joined: dict[int, int] = {}  # its tokens less the steps before it joined
 
     @property
+    def slices_on_grid(self) -> bool:
+        return self._runner.slices_on_grid
+
+    @property
     def num_bytes(self) -> int:
         return self._runner.num_bytes
 

@@ -150,6 +150,7 @@ class FakeRunner:
         self._poison_length = poison_length
         self.num_steps = 0
         self.growing: tuple[tuple[int, int], ...] = ()
+        self.slices_on_grid = False
         self.reset()
 
     @property

@@ -29,8 +29,10 @@ _FIRST_DECODES, _FIRST_SLICES = 16, 4  # turns of a loaded model
 class Scheduler:
     """The rows of one model. Three verbs: schedule a step, let the runner run it, update."""
 
-    def __init__(self, pace: Pace, ledger: TimeLedger):
+    def __init__(self, pace: Pace, ledger: TimeLedger, *, on_grid: bool = False):
+        """`on_grid`: of long slices, where new shapes are dear."""
         self.pace = pace
+        self._on_grid = on_grid
         self.cost = CostModel()
         self._ledger = ledger
         self._bisection = Bisection()
@@ -255,7 +257,9 @@ class Scheduler:
         if len(prompts) == 1 and not someone_decodes:
             efficient = self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens)
             seconds = pace.lone_seconds(efficient_seconds=efficient)
-        slices = plan_slices(prompts, cost=self.cost, pace=pace, seconds=seconds, now=now)
+        slices = plan_slices(
+            prompts, cost=self.cost, pace=pace, seconds=seconds, now=now, on_grid=self._on_grid
+        )
         leaves = self._take_leaves()
         return Step(leaves=leaves, slices=slices, most_row_bytes=pace.most_row_bytes)
 

@@ -2,7 +2,8 @@
 
 Shortest remaining work first, so that a long prompt never blocks a short one; waiting counts, so
 that no prompt starves. Several short tails share a turn, and short prompts that start level are cut
-as one rectangle: one forward without padding.
+as one rectangle: one forward without padding. Where a device plans for each shape that it has not
+met (CUDA), long slices lie on a grid, so that their shapes come back from prompt to prompt.
 """
 
 from __future__ import annotations
@@ -14,13 +15,21 @@ from engine.core.step import Slice
 
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
+ANY_SHAPE_SCORES = 2**20  # queries by keys; slices of fewer need no plan (model/attention.py)
+_GRID_WIDTHS = (2048, 1024)
 _SIMILAR_FACTOR = 2
 _LEAST_RACE_TOKENS = 256
 _LONG_TURN_SECONDS = 1.0  # then newcomers and cancels are looked at, however long a stall may be
 
 
 def plan_slices(
-    prompts: list[Sequence], *, cost: CostModel, pace: Pace, seconds: float, now: float
+    prompts: list[Sequence],
+    *,
+    cost: CostModel,
+    pace: Pace,
+    seconds: float,
+    now: float,
+    on_grid: bool = False,
 ) -> tuple[Slice, ...]:
     """At least one slice, and as many as fit into `seconds`. Advances the sequences.
 
@@ -37,6 +46,8 @@ def plan_slices(
         if slices and width < min(pace.least_slice_tokens, _tokens_to_stop(pending[0])):
             break
         width = max(width, min(pace.least_slice_tokens, _tokens_to_stop(pending[0])))
+        if on_grid:
+            width = _grid_width(width, start=pending[0].computed_tokens)
         if has_complete and width < pending[0].slice_tokens_left:
             break
         rows = _rectangle(pending, width, cost=cost, seconds=left)
@@ -88,6 +99,16 @@ def _width(sequence: Sequence, *, cost: CostModel, pace: Pace, seconds: float) -
         at_most=min(pace.most_slice_tokens, _tokens_to_stop(sequence)),
         at_least=0,
     )
+
+
+def _grid_width(most: int, *, start: int) -> int:
+    """Up to the grid first, then from line to line. A rest that is too long for any shape and too
+    short for the grid is one slice."""
+    if most * (start + most) <= ANY_SHAPE_SCORES:
+        return most
+    if to_grid := -start % min(_GRID_WIDTHS):
+        return min(most, to_grid)
+    return next((one for one in _GRID_WIDTHS if one <= most and start % one == 0), most)
 
 
 def _rectangle(

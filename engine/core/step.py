@@ -115,10 +115,13 @@ class Group(NamedTuple):
 
 
 class StepRunner(Protocol):
-    """What computes steps: model/runner.py, or a fake. `num_groups`: of batches. `growing`: rows
-    and tokens of those whose buffers the next step makes larger. `groups_after`: the batches when
-    a step's rows have left and joined, before it is run."""
+    """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
+    are dear. `num_groups`: of batches. `growing`: rows and tokens of those whose buffers the next
+    step makes larger. `groups_after`: the batches when a step's rows have left and joined, before
+    it is run."""
 
+    @property
+    def slices_on_grid(self) -> bool: ...
     @property
     def num_bytes(self) -> int: ...
     @property

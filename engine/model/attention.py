@@ -1,8 +1,9 @@
-"""Attention of decode steps on CUDA: the one thing of mlx-lm that is replaced in place.
+"""Attention on CUDA, of decode steps and short slices: the one thing of mlx-lm that is replaced in
+place.
 
 MLX's fused kernel is three to seven times as slow there once rows of unequal length bring a mask
-array. The same in plain matrix products does not mind the mask, given whole columns of keys
-(aligned_rows.py):
+array, and for every shape that it has not met it first plans for 40 ms. The same in plain matrix
+products does not mind the mask, given whole columns of keys (aligned_rows.py), nor new shapes:
 
     softmax(q k^T * scale + mask) v,  heads grouped as they share keys
 
@@ -21,6 +22,8 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models import base
 
+from engine.core.slicing import ANY_SHAPE_SCORES
+
 _NAME = "scaled_dot_product_attention"
 _fused = getattr(base, _NAME)
 
@@ -32,16 +35,16 @@ def is_wanted() -> bool:
 
 def bind(model: Any) -> bool:
     """Use our attention in this family. False: it has none of that name, or ours already."""
-    return _replace(model, _fused, decode_attention)
+    return _replace(model, _fused, attention)
 
 
 def is_bound(model: Any) -> bool:
-    return any(getattr(one, _NAME, None) is decode_attention for one in _modules_of(model))
+    return any(getattr(one, _NAME, None) is attention for one in _modules_of(model))
 
 
 def unbind(model: Any) -> bool:
     """Undo `bind`; False: there is nothing to undo."""
-    return _replace(model, decode_attention, _fused)
+    return _replace(model, attention, _fused)
 
 
 def _replace(model: Any, old: Any, new: Any) -> bool:
@@ -51,7 +54,7 @@ def _replace(model: Any, old: Any, new: Any) -> bool:
     return bool(modules)
 
 
-def decode_attention(
+def attention(
     queries: mx.array,
     keys: Any,
     values: Any,
@@ -62,11 +65,14 @@ def decode_attention(
 ) -> mx.array:
     """As mlx-lm's: queries [B, H, n, D], keys and values [B, Hkv, L, D], result [B, H, n, D].
 
-    Prefill, equal rows, sinks and quantised caches stay with the fused kernel.
+    Long slices, equal rows, sinks and quantised caches stay with the fused kernel.
     """
-    is_unequal_decode = queries.shape[2] == 1 and isinstance(mask, mx.array)
-    if is_unequal_decode and sinks is None and not hasattr(cache, "bits"):
-        return composed(queries, keys, values, scale=scale, mask=mask)
+    if sinks is None and not hasattr(cache, "bits"):
+        num_queries = queries.shape[2]
+        if num_queries == 1 and isinstance(mask, mx.array):
+            return composed(queries, keys, values, scale=scale, mask=mask)
+        if num_queries > 1 and queries.shape[0] * num_queries * keys.shape[2] <= ANY_SHAPE_SCORES:
+            return composed_slice(queries, keys, values, scale=scale, mask=mask)
     result: mx.array = _fused(queries, keys, values, cache, scale, mask, sinks)
     return result
 
@@ -78,10 +84,28 @@ def composed(
     rows, heads, _, size = queries.shape
     key_heads = keys.shape[1]
     grouped = (queries * scale).reshape(rows, key_heads, heads // key_heads, size)
-    scores = grouped @ keys.swapaxes(-1, -2)
-    scores = mx.where(mask, scores, -mx.inf) if mask.dtype == mx.bool_ else scores + mask
-    weights = mx.softmax(scores, axis=-1, precise=True)
+    weights = _weights(grouped @ keys.swapaxes(-1, -2), mask)
     return (weights @ values).reshape(rows, heads, 1, size)
+
+
+def composed_slice(
+    queries: mx.array, keys: mx.array, values: mx.array, *, scale: float, mask: Any
+) -> mx.array:
+    """Several queries per row. `mask`: None, "causal", or an array [n, L] or [B, 1, n, L]."""
+    rows, heads, num_queries, size = queries.shape
+    key_heads, num_keys = keys.shape[1:3]
+    grouped = (queries * scale).reshape(rows, key_heads, -1, size)
+    scores = (grouped @ keys.swapaxes(-1, -2)).reshape(rows, heads, num_queries, num_keys)
+    if isinstance(mask, str):
+        mask = base.create_causal_mask(num_queries, num_keys - num_queries)
+    weights = _weights(scores, mask).reshape(rows, key_heads, -1, num_keys)
+    return (weights @ values).reshape(rows, heads, num_queries, size)
+
+
+def _weights(scores: mx.array, mask: mx.array | None) -> mx.array:
+    if mask is not None:
+        scores = mx.where(mask, scores, -mx.inf) if mask.dtype == mx.bool_ else scores + mask
+    return mx.softmax(scores, axis=-1, precise=True)
 
 
 def _modules_of(model: Any) -> Iterator[ModuleType]:

@@ -20,8 +20,8 @@ import numpy as np
 from engine import wire
 from engine.cache.captures import Payload
 from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
+from engine.model import attention, snapshots
 from engine.model import caches as row_caches
-from engine.model import snapshots
 from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
@@ -70,6 +70,10 @@ class Runner:
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
         self.reset()
+
+    @property
+    def slices_on_grid(self) -> bool:
+        return attention.is_bound(self._model)
 
     @property
     def num_rows(self) -> int:

@@ -1,8 +1,10 @@
-"""Our attention of decode steps equals the fused kernel's, and the models' families use it."""
+"""Our attention equals the fused kernel's, and the models' families use it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -38,8 +40,8 @@ def draws(heads: int, *, queries: int = 1) -> tuple[mx.array, mx.array, mx.array
     )
 
 
-def padding_mask() -> mx.array:
-    lefts = mx.array([0, 5, 30])[:, None, None, None]
+def padding_mask(paddings: Sequence[int] = (0, 5, 30)) -> mx.array:
+    lefts = mx.array(paddings)[:, None, None, None]
     return mx.arange(LENGTH)[None, None, None] >= lefts
 
 
@@ -48,17 +50,44 @@ def padding_mask() -> mx.array:
 def test_it_equals_the_fused_kernel(heads: int, is_boolean: bool) -> None:
     queries, keys, values = draws(heads)
     mask = padding_mask() if is_boolean else mx.where(padding_mask(), 0.0, -mx.inf)
-    ours = attention.decode_attention(queries, keys, values, None, 0.25, mask)
+    ours = attention.attention(queries, keys, values, None, 0.25, mask)
     fused = base.scaled_dot_product_attention(queries, keys, values, None, 0.25, mask)
     assert ours.shape == fused.shape == (ROWS, heads, 1, SIZE)
     np.testing.assert_allclose(np.array(ours), np.array(fused), atol=1e-5)
 
 
-def test_prefill_stays_fused() -> None:
+@pytest.mark.parametrize("heads", [KEY_HEADS, 4 * KEY_HEADS])
+@pytest.mark.parametrize("kind", ["none", "causal", "window", "rows", "numbers"])
+def test_a_short_slice_equals_the_fused_kernel(heads: int, kind: str) -> None:
+    queries, keys, values = draws(heads, queries=9)
+    window = base.create_causal_mask(9, LENGTH - 9, window_size=20)
+    mask = {
+        "none": None,
+        "causal": "causal",
+        "window": window,
+        "rows": window[None, None] & padding_mask((0, 5, 20)),
+        "numbers": mx.where(window, 0.0, -mx.inf),
+    }[kind]
+    ours = attention.attention(queries, keys, values, None, 0.25, mask)
+    fused = base.scaled_dot_product_attention(queries, keys, values, None, 0.25, mask)
+    assert ours.shape == fused.shape == (ROWS, heads, 9, SIZE)
+    np.testing.assert_allclose(np.array(ours), np.array(fused), atol=1e-5)
+
+
+def test_a_long_slice_stays_fused(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, keys, values = draws(KEY_HEADS, queries=LENGTH)
-    ours = attention.decode_attention(queries, keys, values, None, 0.25, "causal")
+    monkeypatch.setattr(attention, "composed_slice", None)  # to call it would fail
+    monkeypatch.setattr(attention, "ANY_SHAPE_SCORES", ROWS * LENGTH * LENGTH - 1)
+    ours = attention.attention(queries, keys, values, None, 0.25, "causal")
     fused = base.scaled_dot_product_attention(queries, keys, values, None, 0.25, "causal")
     assert mx.array_equal(ours, fused)
+
+
+def test_mlx_never_stops_serving_because_shapes_were_many() -> None:
+    """Whoever imports the engine's models, in whatever order."""
+    ask = "import engine.model.attention, os; print(os.environ['MLX_ENABLE_CACHE_THRASHING_CHECK'])"
+    said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert said.stdout == "0\n"
 
 
 def test_a_bound_family_answers_unequal_rows_as_alone(model: Any) -> None:

@@ -1,0 +1,64 @@
+"""Which widths slices have."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.core.cost import CostModel
+from engine.core.pacing import Pace
+from engine.core.sequence import Sequence
+from engine.core.slicing import ANY_SHAPE_SCORES, plan_slices
+from tests.fakes import make_work
+
+PACE = Pace(max_rows=8, stall_seconds=0.25, decode_share=0.5)
+SECONDS_PER_TOKEN = 0.1 / 2900  # of stalls of 100 ms, 2,900 tokens: between two lines of the grid
+
+
+def prompt(num_tokens: int, *, computed: int = 0) -> Sequence:
+    work = make_work("one", prompt=[5] * num_tokens, max_tokens=4)
+    sequence = Sequence(work, delivered_token_ids=(), arrived_at=0.0)
+    sequence.row_id, sequence.computed_tokens = 7, computed
+    return sequence
+
+
+def slices_of(sequence: Sequence, *, on_grid: bool) -> list[tuple[int, int]]:
+    """Where each begins and how wide it is, a turn of 0.1 s each."""
+    cost = CostModel()
+    for tokens in (64, 256, 1024, 4096) * 4:
+        cost.learn(tokens=tokens, context=0, seconds=tokens * SECONDS_PER_TOKEN)
+    found = []
+    while sequence.slice_tokens_left > 0:
+        for one in plan_slices(
+            [sequence], cost=cost, pace=PACE, seconds=0.1, now=0.0, on_grid=on_grid
+        ):
+            found.append((one.start_tokens, one.num_tokens))
+    return found
+
+
+@pytest.mark.parametrize("computed", [0, 256, 1800])
+@pytest.mark.parametrize("num_tokens", [1, 2, 900, 2500, 16_001, 31_987])
+@pytest.mark.parametrize("on_grid", [False, True])
+def test_every_prompt_is_computed_once_and_in_order(
+    num_tokens: int, computed: int, on_grid: bool
+) -> None:
+    found = slices_of(prompt(num_tokens + computed, computed=computed), on_grid=on_grid)
+    reached = computed
+    for start, width in found:
+        assert start == reached
+        reached += width
+    assert reached == num_tokens + computed - 1
+
+
+def test_long_slices_of_all_prompts_share_their_shapes() -> None:
+    """All but a rest at the end of each, and what leads to the grid."""
+    shapes = set()
+    for number in range(40):
+        sequence = prompt(20_000 + 37 * number, computed=256 * (number % 5))
+        found = slices_of(sequence, on_grid=True)
+        long = [one for one in found if one[1] * sum(one) > ANY_SHAPE_SCORES]
+        shapes.update(long[:-1])
+    assert len(shapes) <= 40
+
+
+def test_what_is_short_is_not_cut_for_the_grid() -> None:
+    assert slices_of(prompt(801), on_grid=True) == [(0, 800)]
