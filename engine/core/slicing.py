@@ -16,7 +16,8 @@ from engine.core.step import Slice
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
 ANY_SHAPE_SCORES = 2**20  # queries by keys; slices of fewer need no plan (model/attention.py)
-_GRID_WIDTHS = (2048, 1024)
+_LINE_TOKENS = 1024  # of the grid
+_GRID_WIDTHS = (2048, 1024, 512, 256)
 _SIMILAR_FACTOR = 2
 _LEAST_RACE_TOKENS = 256
 _LONG_TURN_SECONDS = 1.0  # then newcomers and cancels are looked at, however long a stall may be
@@ -47,7 +48,9 @@ def plan_slices(
             break
         width = max(width, min(pace.least_slice_tokens, _tokens_to_stop(pending[0])))
         if on_grid:
-            width = _grid_width(width, start=pending[0].computed_tokens)
+            width = _grid_width(width, pending[0])
+            if slices and width < min(_LINE_TOKENS, pending[0].slice_tokens_left):
+                break
         if has_complete and width < pending[0].slice_tokens_left:
             break
         rows = _rectangle(pending, width, cost=cost, seconds=left)
@@ -101,13 +104,16 @@ def _width(sequence: Sequence, *, cost: CostModel, pace: Pace, seconds: float) -
     )
 
 
-def _grid_width(most: int, *, start: int) -> int:
-    """Up to the grid first, then from line to line. A rest that is too long for any shape and too
-    short for the grid is one slice."""
-    if most * (start + most) <= ANY_SHAPE_SCORES:
+def _grid_width(most: int, sequence: Sequence) -> int:
+    """Up to the next line first, then from line to line; the rest of a prompt is one slice."""
+    start = sequence.computed_tokens
+    is_rest = most == sequence.slice_tokens_left
+    if is_rest and (most < _LINE_TOKENS or most * (start + most) <= ANY_SHAPE_SCORES):
         return most
-    if to_grid := -start % min(_GRID_WIDTHS):
-        return min(most, to_grid)
+    if 0 < (to_line := -start % _LINE_TOKENS) <= most:
+        return to_line
+    if to_finer := -start % min(_GRID_WIDTHS):
+        return min(most, to_finer)
     return next((one for one in _GRID_WIDTHS if one <= most and start % one == 0), most)
 
 

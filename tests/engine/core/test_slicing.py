@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from engine.core.cost import CostModel
@@ -11,7 +13,7 @@ from engine.core.slicing import ANY_SHAPE_SCORES, plan_slices
 from tests.fakes import make_work
 
 PACE = Pace(max_rows=8, stall_seconds=0.25, decode_share=0.5)
-SECONDS_PER_TOKEN = 0.1 / 2900  # of stalls of 100 ms, 2,900 tokens: between two lines of the grid
+SECONDS_PER_TOKEN = 0.1 / 1300  # in 100 ms: between two widths of the grid
 
 
 def prompt(num_tokens: int, *, computed: int = 0) -> Sequence:
@@ -24,8 +26,8 @@ def prompt(num_tokens: int, *, computed: int = 0) -> Sequence:
 def slices_of(sequence: Sequence, *, on_grid: bool, seconds: float = 0.1) -> list[tuple[int, int]]:
     """Where each begins and how wide it is, a turn of so many seconds each."""
     cost = CostModel()
-    for tokens in (64, 256, 1024, 4096) * 4:
-        cost.learn(tokens=tokens, context=0, seconds=tokens * SECONDS_PER_TOKEN)
+    for tokens, context in itertools.product((64, 256, 1024, 4096), (0, 9_000, 18_000)):
+        cost.learn(tokens=tokens, context=context, seconds=tokens * SECONDS_PER_TOKEN)
     found = []
     while sequence.slice_tokens_left > 0:
         for one in plan_slices(
@@ -54,7 +56,7 @@ def test_long_slices_of_all_prompts_share_their_shapes() -> None:
     shapes = set()
     for number in range(40):
         sequence = prompt(20_000 + 37 * number, computed=256 * (number % 5))
-        found = slices_of(sequence, on_grid=True, seconds=0.1 + number / 500)
+        found = slices_of(sequence, on_grid=True, seconds=0.1 + number / 400)
         long = [one for one in found if one[1] * sum(one) > ANY_SHAPE_SCORES]
         shapes.update(long[:-1])
     assert len(shapes) <= 40
