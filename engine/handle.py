@@ -57,8 +57,12 @@ class ModelHandle:
         self._restoring: dict[str, float] = {}  # until when each waits for the disk
         self._departing: dict[int, LiveRequest] = {}
         self.spec = spec
-        pace = Pace.of(spec, may_batch=is_batchable)
-        self.scheduler = Scheduler(pace, ledger, on_grid=runner.slices_on_grid)
+        self.scheduler = Scheduler(
+            Pace.of(spec, may_batch=is_batchable),
+            ledger,
+            slices_on_grid=runner.slices_on_grid,
+            may_draw_in_slices=runner.may_draw_in_slices,
+        )
         self.memory = RowMemory(estimate, self.scheduler, runner)
         self.last_used_at = clock()
 

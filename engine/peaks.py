@@ -81,6 +81,10 @@ class MeasuredRunner:
         return self._runner.slices_on_grid
 
     @property
+    def may_draw_in_slices(self) -> bool:
+        return self._runner.may_draw_in_slices
+
+    @property
     def num_bytes(self) -> int:
         return self._runner.num_bytes
 
@@ -139,6 +143,8 @@ class MeasuredRunner:
         if len(step.slices) != 1 or step.leaves:
             return self._model.slices, None  # where rows leave, others are copied
         (one,) = step.slices
+        if one.draws:
+            return self._model.slices, None  # logits are no part of the formula
         width, num_rows = len(one.token_ids[0]), len(one.row_ids)
         parts = self._estimate.slice_parts(width, one.start_tokens, num_rows=num_rows)
         return self._model.slices, parts

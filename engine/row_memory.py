@@ -16,8 +16,8 @@ from engine.core.limits import ALL_FITS, Fitting, Limits
 from engine.core.pacing import Pace
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
-from engine.core.slicing import EFFICIENT_TOKENS
-from engine.core.step import Step, StepRunner
+from engine.core.slicing import EFFICIENT_TOKENS, MOST_DRAWING_ROWS, MOST_DRAWING_TOKENS
+from engine.core.step import Slice, Step, StepRunner
 from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate, grown_tokens
 from engine.wire import Level
 
@@ -158,9 +158,11 @@ def fitting(estimate: Estimate, limits: Limits, *, rows: list[Sequence], held: i
     free_bytes = limits.room_bytes
     context = max((one.computed_tokens for one in rows if one.slice_tokens_left > 0), default=0)
     slicing = estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, context)
+    drawing = estimate.drawing_bytes(MOST_DRAWING_ROWS, MOST_DRAWING_ROWS * MOST_DRAWING_TOKENS)
     return Fitting(
         most_joins=_most_joins(estimate, rows, room_bytes=free_bytes + held),
         may_slice=slicing <= free_bytes,
+        may_draw_in_slices=slicing + drawing <= min(limits.free_bytes, limits.own_free_bytes),
     )
 
 
@@ -200,16 +202,19 @@ def _computing_bytes(
     estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner, moving_bytes: int
 ) -> int:
     if step.slices:
-        return sum(
-            len(one.row_ids) * estimate.grown_slice_bytes(len(one.token_ids[0]), one.start_tokens)
-            for one in step.slices
-        )
+        return sum(_slice_bytes(estimate, one) for one in step.slices)
     if not rows or not step.decodes:
         return 0
     num_rows, longest = len(step.decodes), max(len(one.token_ids) for one in rows)
     if step.joins:
         return estimate.step_bytes(num_rows, longest, moving_bytes=moving_bytes)
     return estimate.decode_bytes(num_rows, longest, runner.growing)
+
+
+def _slice_bytes(estimate: Estimate, one: Slice) -> int:
+    num_rows, width = len(one.row_ids), len(one.token_ids[0])
+    drawing = estimate.drawing_bytes(num_rows, one.num_tokens) if one.draws else 0
+    return num_rows * estimate.grown_slice_bytes(width, one.start_tokens) + drawing
 
 
 def _stages(rows: list[Sequence]) -> list[list[int]]:

@@ -13,7 +13,7 @@ from engine.core.constraint import Constraint, PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.guests import Invitation
 from engine.core.pacing import TimeLedger
-from engine.core.step import Drawn, Group, Join, Outcome, Step
+from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model.memory import MemoryReadings
@@ -151,6 +151,7 @@ class FakeRunner:
         self.num_steps = 0
         self.growing: tuple[tuple[int, int], ...] = ()
         self.slices_on_grid = False
+        self.may_draw_in_slices = True
         self.reset()
 
     @property
@@ -194,16 +195,27 @@ class FakeRunner:
 
     def _compute(self, step: Step) -> Outcome:
         assert not (step.slices and step.decodes)
-        for one in step.slices:
-            for row_id, token_ids in zip(one.row_ids, one.token_ids, strict=True):
-                tokens = self.prefilled.setdefault(row_id, [])
-                assert len(tokens) == one.start_tokens, "slices come in order"
-                tokens.extend(token_ids)
-                self._check_poison(row_id, tokens[0], len(tokens))
+        firsts = [self._draw_first(join) for one in step.slices for join in self._slice(one)]
         for join in step.joins:
             self._join(join)
         drawn = tuple(self._draw(row_id) for row_id in step.decodes)
-        return Outcome(step=step, seconds=self.seconds_of(step), drawn=drawn)
+        return Outcome(step=step, seconds=self.seconds_of(step), drawn=(*firsts, *drawn))
+
+    def _slice(self, one: Slice) -> tuple[Join, ...]:
+        for row_id, token_ids in zip(one.row_ids, one.token_ids, strict=True):
+            tokens = self.prefilled.setdefault(row_id, [])
+            assert len(tokens) == one.start_tokens, "slices come in order"
+            tokens.extend(token_ids)
+            self._check_poison(row_id, tokens[0], len(tokens))
+        return one.draws
+
+    def _draw_first(self, join: Join) -> Drawn:
+        known = [*join.prompt_token_ids, *join.output_token_ids]
+        assert self.prefilled[join.row_id] == known, (
+            "a slice draws when all its row has is computed"
+        )
+        token_id = FakeContext(known, join.sampling.seed).draw()
+        return Drawn(row_id=join.row_id, token_id=token_id)
 
     def seconds_of(self, step: Step) -> float:
         return 0.001 + 0.0005 * sum(one.num_tokens for one in step.slices)

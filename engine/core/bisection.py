@@ -17,10 +17,11 @@ class Bisection:
         return not self._groups or request_id in self._groups[0]
 
     def report_failure(self, request_ids: Iterable[str]) -> str | None:
-        """The culprit if it is proven by this failure; otherwise the search is narrowed."""
+        """The culprit if it is proven by this failure; otherwise the search is narrowed. A row that
+        was cleared and still runs may have failed as well as those of the group."""
         blamed = sorted(request_ids)
         if self._groups:
-            blamed = [one for one in blamed if one in self._groups[0]] or sorted(self._groups[0])
+            blamed = blamed or sorted(self._groups[0])
             self._groups.pop(0)
         if len(blamed) == 1:
             return blamed[0]

@@ -4,7 +4,7 @@
        ^---------- preempt ----------'-------------------------------'
 
 Invariants (tests/engine/core/test_simulation.py holds them):
-- a row's tokens are computed once, in order, and the last known one by the batch call;
+- a row's tokens are computed once, in order, and the last known one by the call that draws;
 - a row leaves the batch in the first step after its end, its cancel, or its last draw;
 - a slice is decided only when no other slice is still being computed.
 """
@@ -21,7 +21,7 @@ from engine.core.limits import ALL_FITS, Fitting
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
-from engine.core.step import Drawn, Join, Outcome, Step
+from engine.core.step import Drawn, Outcome, Step
 
 _FIRST_DECODES, _FIRST_SLICES = 16, 4  # turns of a loaded model
 
@@ -29,10 +29,18 @@ _FIRST_DECODES, _FIRST_SLICES = 16, 4  # turns of a loaded model
 class Scheduler:
     """The rows of one model. Three verbs: schedule a step, let the runner run it, update."""
 
-    def __init__(self, pace: Pace, ledger: TimeLedger, *, on_grid: bool = False):
-        """`on_grid`: of long slices, where new shapes are dear."""
+    def __init__(
+        self,
+        pace: Pace,
+        ledger: TimeLedger,
+        *,
+        slices_on_grid: bool = False,
+        may_draw_in_slices: bool = False,
+    ):
+        """As the runner has them."""
         self.pace = pace
-        self._on_grid = on_grid
+        self._slices_on_grid = slices_on_grid
+        self._may_draw_in_slices = may_draw_in_slices
         self.cost = CostModel()
         self._ledger = ledger
         self._bisection = Bisection()
@@ -126,7 +134,10 @@ class Scheduler:
         someone_decodes = others is not None or self.is_decoding or bool(ready)
         if prompts and self._is_turn_of_prompts(ready, someone_decodes=someone_decodes):
             self._ledger.leave_line(self)
-            step = self._slice_step(prompts, now=now, someone_decodes=someone_decodes)
+            may_draw = self._may_draw_in_slices and fitting.may_draw_in_slices
+            step = self._slice_step(
+                prompts, now=now, someone_decodes=someone_decodes, may_draw=may_draw
+            )
         else:
             step = self._decode_step(ready)
         if step.computed_row_ids:
@@ -244,7 +255,9 @@ class Scheduler:
     def _has_slice_in_flight(self) -> bool:
         return any(step.slices for step in self._in_flight)
 
-    def _slice_step(self, prompts: list[Sequence], *, now: float, someone_decodes: bool) -> Step:
+    def _slice_step(
+        self, prompts: list[Sequence], *, now: float, someone_decodes: bool, may_draw: bool
+    ) -> Step:
         pace = self.pace
         if self._has_slice_in_flight:
             return Step(leaves=self._take_leaves(), most_row_bytes=pace.most_row_bytes)
@@ -258,7 +271,13 @@ class Scheduler:
             efficient = self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens)
             seconds = pace.lone_seconds(efficient_seconds=efficient)
         slices = plan_slices(
-            prompts, cost=self.cost, pace=pace, seconds=seconds, now=now, on_grid=self._on_grid
+            prompts,
+            cost=self.cost,
+            pace=pace,
+            seconds=seconds,
+            now=now,
+            on_grid=self._slices_on_grid,
+            may_draw=may_draw,
         )
         leaves = self._take_leaves()
         return Step(leaves=leaves, slices=slices, most_row_bytes=pace.most_row_bytes)
@@ -286,7 +305,7 @@ class Scheduler:
             self._prefilling.remove(sequence)
             self._batch.append(sequence)
             sequence.status = Status.DECODING
-        joins = tuple(_join(sequence) for sequence in ready)
+        joins = tuple(sequence.join for sequence in ready)
         for sequence in self._batch:
             sequence.num_drawn += 1
             sequence.computed_tokens += 1
@@ -319,14 +338,3 @@ class Scheduler:
 
 def _row_ids(sequences: Iterable[Sequence]) -> tuple[int, ...]:
     return tuple(one.row_id for one in sequences if one.row_id is not None)
-
-
-def _join(sequence: Sequence) -> Join:
-    assert sequence.row_id is not None
-    return Join(
-        row_id=sequence.row_id,
-        prompt_token_ids=tuple(sequence.token_ids[: sequence.num_prompt_tokens]),
-        output_token_ids=sequence.output_token_ids,
-        sampling=sequence.sampling,
-        grammar=sequence.grammar,
-    )

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from engine import wire
 from engine.core.constraint import PendingGrammar
+from engine.core.step import Join
 
 
 class Status(StrEnum):
@@ -25,7 +26,8 @@ class Sequence:
                    [ computed ...... | to compute ......  ]
 
     Invariants:
-    - the last known token is computed by the batch call that draws the next one, never by a slice;
+    - the last known token is computed by the call that draws the next one: the batch's, or a slice
+      with few tokens;
     - `num_drawn` counts the output tokens asked of the device, known or still on their way;
     - num_output_tokens <= num_drawn <= max_tokens.
 
@@ -62,13 +64,29 @@ class Sequence:
 
     @property
     def slice_tokens_left(self) -> int:
-        """Tokens that slices must compute before the row may join the batch."""
+        """Tokens that slices must compute before the row may join the batch; -1 while a slice draws
+        its next one."""
         return len(self.token_ids) - 1 - self.computed_tokens
 
     @property
     def may_join(self) -> bool:
-        """Nothing but the batch call is left to do before its next token."""
-        return self.slice_tokens_left <= 0 and (self.grammar is None or self.grammar.is_ready)
+        """Nothing but the batch call is left to do before its next token, and the last is known."""
+        return self.slice_tokens_left == 0 and self.is_free_to_draw
+
+    @property
+    def is_free_to_draw(self) -> bool:
+        return self.grammar is None or self.grammar.is_ready
+
+    @property
+    def join(self) -> Join:
+        assert self.row_id is not None
+        return Join(
+            row_id=self.row_id,
+            prompt_token_ids=tuple(self.token_ids[: self.num_prompt_tokens]),
+            output_token_ids=self.output_token_ids,
+            sampling=self.sampling,
+            grammar=self.grammar,
+        )
 
     @property
     def next_boundary(self) -> int | None:

@@ -2,8 +2,9 @@
 
 Shortest remaining work first, so that a long prompt never blocks a short one; waiting counts, so
 that no prompt starves. Several short tails share a turn, and short prompts that start level are cut
-as one rectangle: one forward without padding. Where a device plans for each shape that it has not
-met (CUDA), long slices lie on a grid, so that their shapes come back from prompt to prompt.
+as one rectangle: one forward without padding. The rest of a prompt, where it is short, draws the
+answer's first token in the same call. Where a device plans for each shape that it has not met
+(CUDA), long slices lie on a grid, so that their shapes come back from prompt to prompt.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from engine.core.step import Slice
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
 ANY_SHAPE_SCORES = 2**20  # queries by keys; slices of fewer need no plan (model/attention.py)
+MOST_DRAWING_TOKENS = 64  # of each row of a slice that draws: it computes logits of all of them
+MOST_DRAWING_ROWS = 8
 _LINE_TOKENS = 1024  # of the grid
 _GRID_WIDTHS = (2048, 1024, 512, 256)
 _SIMILAR_FACTOR = 2
@@ -31,6 +34,7 @@ def plan_slices(
     seconds: float,
     now: float,
     on_grid: bool = False,
+    may_draw: bool = False,
 ) -> tuple[Slice, ...]:
     """At least one slice, and as many as fit into `seconds`. Advances the sequences.
 
@@ -57,7 +61,7 @@ def plan_slices(
         num_tokens += width * len(rows)
         if slices and pace.most_turn_tokens is not None and num_tokens > pace.most_turn_tokens:
             break
-        slices.append(_cut(rows, width))
+        slices.append(_cut(rows, width, may_draw=may_draw))
         has_complete = has_complete or rows[0].slice_tokens_left == 0
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
             resting.add(rows[0].request_id)
@@ -136,16 +140,29 @@ def _rectangle(
     return rows
 
 
-def _cut(rows: list[Sequence], width: int) -> Slice:
+def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
     start = rows[0].computed_tokens
     row_ids = tuple(one.row_id for one in rows if one.row_id is not None)
-    token_ids = tuple(tuple(one.token_ids[start : start + width]) for one in rows)
+    draws = (
+        may_draw
+        and len(rows) <= MOST_DRAWING_ROWS
+        and width < MOST_DRAWING_TOKENS
+        and all(_may_draw(one, width) for one in rows)
+    )
+    stop = start + width + draws
+    token_ids = tuple(tuple(one.token_ids[start:stop]) for one in rows)
     ends_at_boundary = rows[0].next_boundary == start + width
     for one in rows:
-        one.computed_tokens += width
+        one.computed_tokens = stop
+        one.num_drawn += draws
     return Slice(
         row_ids=row_ids,
         start_tokens=start,
         token_ids=token_ids,
         ends_at_boundary=ends_at_boundary,
+        draws=tuple(one.join for one in rows) if draws else (),
     )
+
+
+def _may_draw(sequence: Sequence, width: int) -> bool:
+    return width == sequence.slice_tokens_left and sequence.is_free_to_draw

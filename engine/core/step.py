@@ -17,13 +17,15 @@ class UndefinedNumbers(ArithmeticError):
 class Slice:
     """The next prompt tokens of one row, or as many of each of several rows that start level.
 
-    `ends_at_boundary`: what the row's caches hold after this slice is to be copied.
+    `ends_at_boundary`: what the row's caches hold after this slice is to be copied. `draws`: of all
+    its rows or of none; the slice is the rest of their tokens, and draws the next one.
     """
 
     row_ids: tuple[int, ...]
     start_tokens: int
     token_ids: tuple[tuple[int, ...], ...]
     ends_at_boundary: bool = False
+    draws: tuple[Join, ...] = ()
 
     @property
     def num_tokens(self) -> int:
@@ -41,7 +43,8 @@ class Slice:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A row enters the batch: the batch call computes its last known token.
+    """A row enters the batch: the batch call computes its last known token. Or its last slice does,
+    and draws as the batch call would.
 
     `output_token_ids` are those drawn before (another engine, or a rebuilt batch).
     """
@@ -116,12 +119,15 @@ class Group(NamedTuple):
 
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
-    are dear. `num_groups`: of batches. `growing`: rows and tokens of those whose buffers the next
+    are dear. `may_draw_in_slices`: no copy of a row is wanted before its last prompt token.
+    `num_groups`: of batches. `growing`: rows and tokens of those whose buffers the next
     step makes larger. `groups_after`: the batches when a step's rows have left and joined, before
     it is run."""
 
     @property
     def slices_on_grid(self) -> bool: ...
+    @property
+    def may_draw_in_slices(self) -> bool: ...
     @property
     def num_bytes(self) -> int: ...
     @property

@@ -12,7 +12,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -36,13 +36,19 @@ class _Prefilled:
     num_tokens: int
 
 
+class _Draw(NamedTuple):
+    """What is drawn for these rows, in their order."""
+
+    row_ids: tuple[int, ...]
+    rows: list[SampledRow]
+    drawn: DrawnRows
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Submitted:
     step: Step
     submitted_at: float
-    row_ids: tuple[int, ...] = ()
-    drawn: DrawnRows | None = None
-    rows: list[SampledRow] = dataclasses.field(default_factory=list)  # whose draws they are
+    draws: tuple[_Draw, ...] = ()
     sliced: tuple[Caches, ...] = ()
 
 
@@ -69,11 +75,17 @@ class Runner:
         self._last_outcome_at = 0.0
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
+        needs = snapshots.needs_of(self._new_caches())
+        self._may_draw_in_slices = needs is not None and not needs.has_boundaries
         self.reset()
 
     @property
     def slices_on_grid(self) -> bool:
         return attention.is_bound(self._model)
+
+    @property
+    def may_draw_in_slices(self) -> bool:
+        return self._may_draw_in_slices
 
     @property
     def num_rows(self) -> int:
@@ -177,8 +189,9 @@ class Runner:
 
     def _submit_slices(self, step: Step) -> _Submitted:
         submitted_at = self._clock()
-        sliced = tuple(self._run_slice(one) for one in step.slices)
-        return _Submitted(step=step, submitted_at=submitted_at, sliced=sliced)
+        draws: list[_Draw] = []
+        sliced = tuple(self._run_slice(one, draws) for one in step.slices)
+        return _Submitted(step=step, submitted_at=submitted_at, sliced=sliced, draws=tuple(draws))
 
     def _forward(self, step: Step) -> mx.array:
         if step.joins:
@@ -187,16 +200,9 @@ class Runner:
         return self._batch.forward()
 
     def _submit_draw(self, step: Step, logits: mx.array, *, submitted_at: float) -> _Submitted:
-        drawn = self._sampler.draw(logits)
-        self._batch.feed(drawn.token_ids)
-        mx.async_eval(drawn.arrays)  # type: ignore[no-untyped-call]
-        return _Submitted(
-            step=step,
-            submitted_at=submitted_at,
-            row_ids=step.decodes,
-            drawn=drawn,
-            rows=self._sampler.rows,
-        )
+        draw = _draw(step.decodes, self._sampler, logits)
+        self._batch.feed(draw.drawn.token_ids)
+        return _Submitted(step=step, submitted_at=submitted_at, draws=(draw,))
 
     def _leave(self, row_ids: tuple[int, ...]) -> None:
         for row_id in row_ids:
@@ -206,32 +212,41 @@ class Runner:
         if len(kept) < before:
             self._sampler.keep(kept)
 
-    def _run_slice(self, one: Slice) -> Caches:
-        """One forward for the rows of the slice; only the caches are computed, no logits."""
+    def _run_slice(self, one: Slice, draws: list[_Draw]) -> Caches:
+        """One forward for the rows of the slice. No logits are computed unless it draws: `draws`
+        gets that."""
         if one.start_tokens == 0:
             caches = self._new_caches()
         else:
             rows = [self._prefilled[row_id].caches for row_id in one.row_ids]
             stacked = rows[0] if len(rows) == 1 else row_caches.stack_level(rows)
             if stacked is None:
-                return self._run_rows_of_slice(one)
+                return self._run_rows_of_slice(one, draws)
             caches = stacked
             if not self._together_bytes:  # to wait here at every slice costs more than they take
                 row_caches.make_room(caches, Apart(), num_tokens=len(one.token_ids[0]))
-        self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
+        logits = self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
         row_caches.release_inputs(caches)
         row_caches.start_evaluating(caches)
+        if one.draws:
+            sampler = BatchSampler()
+            sampler.join([_sampled_row(join) for join in one.draws])
+            draws.append(_draw(one.row_ids, sampler, logits[:, -1, :]))
         self._keep_prefilled(one, caches)
         return caches
 
-    def _run_rows_of_slice(self, one: Slice) -> Caches:
+    def _run_rows_of_slice(self, one: Slice, draws: list[_Draw]) -> Caches:
         """Row by row, where the layouts of their caches differ."""
-        parts = zip(one.row_ids, one.token_ids, strict=True)
         singles = [
-            Slice(row_ids=(row_id,), start_tokens=one.start_tokens, token_ids=(token_ids,))
-            for row_id, token_ids in parts
+            dataclasses.replace(
+                one,
+                row_ids=one.row_ids[row : row + 1],
+                token_ids=one.token_ids[row : row + 1],
+                draws=one.draws[row : row + 1],
+            )
+            for row in range(len(one.row_ids))
         ]
-        return [layer for single in singles for layer in self._run_slice(single)]
+        return [layer for single in singles for layer in self._run_slice(single, draws)]
 
     def _keep_prefilled(self, one: Slice, caches: Caches) -> None:
         num_rows = len(one.row_ids)
@@ -241,19 +256,7 @@ class Runner:
 
     def _join(self, joins: tuple[Join, ...]) -> None:
         self._batch.join([self._new_row(join) for join in joins])
-        self._sampler.join(
-            [
-                SampledRow(
-                    join.sampling,
-                    prompt_token_ids=join.prompt_token_ids,
-                    output_token_ids=join.output_token_ids,
-                    constraint=(
-                        join.grammar.start(join.output_token_ids) if join.grammar else None
-                    ),
-                )
-                for join in joins
-            ]
-        )
+        self._sampler.join([_sampled_row(join) for join in joins])
 
     def _new_row(self, join: Join) -> NewRow:
         row = self._row_of(join.row_id)
@@ -272,19 +275,18 @@ class Runner:
     def _collect(self, before: _Submitted) -> Outcome:
         for caches in before.sliced:
             row_caches.evaluate(caches)
-        drawn = self._read(before) if before.drawn is not None else ()
+        drawn = tuple(one for draw in before.draws for one in self._read(draw))
         now = self._clock()
         # A step begins when it is submitted or when the one before has ended.
         seconds = now - max(before.submitted_at, self._last_outcome_at)
         self._last_outcome_at = now
         return Outcome(step=before.step, seconds=seconds, drawn=drawn)
 
-    def _read(self, before: _Submitted) -> tuple[Drawn, ...]:
-        assert before.drawn is not None
-        token_ids: list[int] = before.drawn.token_ids.tolist()  # type: ignore[assignment]
-        logprobs = self._read_logprobs(before.drawn, token_ids)
-        undefined: list[bool] = before.drawn.is_undefined.tolist()  # type: ignore[assignment]
-        rows = zip(before.row_ids, before.rows, token_ids, undefined, strict=True)
+    def _read(self, draw: _Draw) -> tuple[Drawn, ...]:
+        token_ids: list[int] = draw.drawn.token_ids.tolist()  # type: ignore[assignment]
+        logprobs = self._read_logprobs(draw.drawn, token_ids)
+        undefined: list[bool] = draw.drawn.is_undefined.tolist()  # type: ignore[assignment]
+        rows = zip(draw.row_ids, draw.rows, token_ids, undefined, strict=True)
         return tuple(
             Drawn(
                 row_id=row_id,
@@ -318,3 +320,19 @@ class Runner:
             text=self._decode_token(int(token_id)),
             logprob=max(float(logprob), -9999.0),
         )
+
+
+def _draw(row_ids: tuple[int, ...], sampler: BatchSampler, logits: mx.array) -> _Draw:
+    """Submits the draw of these rows from `logits` [B, V]."""
+    drawn = sampler.draw(logits)
+    mx.async_eval(drawn.arrays)  # type: ignore[no-untyped-call]
+    return _Draw(row_ids, sampler.rows, drawn)
+
+
+def _sampled_row(join: Join) -> SampledRow:
+    return SampledRow(
+        join.sampling,
+        prompt_token_ids=join.prompt_token_ids,
+        output_token_ids=join.output_token_ids,
+        constraint=join.grammar.start(join.output_token_ids) if join.grammar else None,
+    )

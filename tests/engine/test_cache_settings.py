@@ -31,8 +31,11 @@ def answer(engine: Engine, name: str, **asked: object) -> wire.Usage:
 
 
 def settle(engine: Engine) -> None:
-    """Turn until the disk has done all that it was told."""
+    """Turn until the disk has done all that it was told: the row leaves, its copies are computed,
+    the writer hears of them."""
     cache = engine.prefixes.cache
+    for _ in range(3):
+        engine.worker.turn()
 
     def is_settled() -> bool:
         engine.worker.turn()

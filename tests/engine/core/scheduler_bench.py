@@ -15,10 +15,16 @@ PACE = Pace(max_rows=16, stall_seconds=0.05, decode_share=0.5)
 class Bench:
     """A scheduler with its runner; sequences end at max_tokens only."""
 
-    def __init__(self, pace: Pace = PACE, runner: type[FakeRunner] = FakeRunner):
+    def __init__(
+        self,
+        pace: Pace = PACE,
+        runner: type[FakeRunner] = FakeRunner,
+        *,
+        may_draw_in_slices: bool = False,
+    ):
         self.clock = FakeClock()
         self.runner = runner(self.clock)
-        self.scheduler = Scheduler(pace, TimeLedger())
+        self.scheduler = Scheduler(pace, TimeLedger(), may_draw_in_slices=may_draw_in_slices)
         self.drawn_at: dict[str, list[float]] = {}
         self.steps: list[Step] = []
         self.sequences: dict[str, Sequence] = {}

@@ -35,3 +35,16 @@ def test_everybody_may_run_once_all_are_cleared() -> None:
 
 def test_a_row_that_runs_alone_and_fails_is_the_culprit() -> None:
     assert Bisection().report_failure(["only"]) == "only"
+
+
+def test_a_row_that_was_cleared_and_fails_later_drags_nobody_down() -> None:
+    """It drew a token, the search went on with others, and it ran beside them."""
+    bisection = Bisection()
+    assert bisection.report_failure(["a", "late"]) is None
+    bisection.clear("a")
+    bisection.clear("late")
+    assert bisection.report_failure(["b", "late"]) is None
+    bisection.clear("b")
+    assert bisection.report_failure(["b", "late"]) is None, "b may be innocent"
+    bisection.clear("b")
+    assert bisection.report_failure(["late"]) == "late"

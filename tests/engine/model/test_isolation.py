@@ -77,6 +77,14 @@ class BreakingRunner:
         self._rows: set[int] = set()
 
     @property
+    def slices_on_grid(self) -> bool:
+        return self._runner.slices_on_grid
+
+    @property
+    def may_draw_in_slices(self) -> bool:
+        return self._runner.may_draw_in_slices
+
+    @property
     def num_bytes(self) -> int:
         return self._runner.num_bytes
 
