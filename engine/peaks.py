@@ -143,8 +143,6 @@ class MeasuredRunner:
         if len(step.slices) != 1 or step.leaves:
             return self._model.slices, None  # where rows leave, others are copied
         (one,) = step.slices
-        if one.draws:
-            return self._model.slices, None  # logits are no part of the formula
         width, num_rows = len(one.token_ids[0]), len(one.row_ids)
         parts = self._estimate.slice_parts(width, one.start_tokens, num_rows=num_rows)
         return self._model.slices, parts

@@ -16,7 +16,7 @@ from engine.core.limits import ALL_FITS, Fitting, Limits
 from engine.core.pacing import Pace
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
-from engine.core.slicing import EFFICIENT_TOKENS, MOST_DRAWING_ROWS, MOST_DRAWING_TOKENS
+from engine.core.slicing import EFFICIENT_TOKENS
 from engine.core.step import Slice, Step, StepRunner
 from engine.sizing.estimate import SMALLEST_SLICE_TOKENS, Estimate, grown_tokens
 from engine.wire import Level
@@ -158,11 +158,9 @@ def fitting(estimate: Estimate, limits: Limits, *, rows: list[Sequence], held: i
     free_bytes = limits.room_bytes
     context = max((one.computed_tokens for one in rows if one.slice_tokens_left > 0), default=0)
     slicing = estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, context)
-    drawing = estimate.drawing_bytes(MOST_DRAWING_ROWS, MOST_DRAWING_ROWS * MOST_DRAWING_TOKENS)
     return Fitting(
         most_joins=_most_joins(estimate, rows, room_bytes=free_bytes + held),
         may_slice=slicing <= free_bytes,
-        may_draw_in_slices=slicing + drawing <= min(limits.free_bytes, limits.own_free_bytes),
     )
 
 
@@ -213,8 +211,8 @@ def _computing_bytes(
 
 def _slice_bytes(estimate: Estimate, one: Slice) -> int:
     num_rows, width = len(one.row_ids), len(one.token_ids[0])
-    drawing = estimate.drawing_bytes(num_rows, one.num_tokens) if one.draws else 0
-    return num_rows * estimate.grown_slice_bytes(width, one.start_tokens) + drawing
+    computing = num_rows * estimate.grown_slice_bytes(width, one.start_tokens)
+    return max(computing, estimate.drawing_bytes(len(one.draws)))
 
 
 def _stages(rows: list[Sequence]) -> list[list[int]]:

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 
-_KEPT = ("HEARTH_TEST_MODELS_DIR", "HEARTH_OPENBLAS")
+_KEPT = ("HEARTH_TEST_MODELS_DIR", "HEARTH_OPENBLAS", "HEARTH_SIMULATION_SEEDS")
 
 
 def clear_settings(environ: dict[str, str]) -> dict[str, str]:

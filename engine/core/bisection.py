@@ -1,7 +1,7 @@
 """After a step has failed: which of its rows is to blame? Halving, so that the others keep running.
 
-While a bisection goes on only the rows of one group may run. A group that fails is halved; a group
-of one that fails is the culprit; a row that draws a token is cleared.
+While a bisection goes on only the rows of one group may start. A group that fails alone is halved;
+a group of one that does is the culprit; a row that draws a token in the batch is cleared.
 """
 
 from __future__ import annotations
@@ -17,21 +17,27 @@ class Bisection:
         return not self._groups or request_id in self._groups[0]
 
     def report_failure(self, request_ids: Iterable[str]) -> str | None:
-        """The culprit if it is proven by this failure; otherwise the search is narrowed. A row that
-        was cleared and still runs may have failed as well as those of the group."""
-        blamed = sorted(request_ids)
-        if self._groups:
-            blamed = blamed or sorted(self._groups[0])
-            self._groups.pop(0)
-        if len(blamed) == 1:
-            return blamed[0]
-        middle = len(blamed) // 2
-        halves = [set(blamed[:middle]), set(blamed[middle:])]
+        """The culprit if it is proven by this failure; otherwise the search is narrowed.
+
+        Rows that were cleared run beside the next group. A failure then is proof against neither:
+        the group runs again without them.
+        """
+        blamed = set(request_ids)
+        group = self._groups.pop(0) if self._groups else blamed
+        suspects, others = blamed & group or group, blamed - group
+        if others:
+            self._groups = [suspects, others, *self._groups]
+            return None
+        if len(suspects) == 1:
+            return next(iter(suspects))
+        ordered = sorted(suspects)
+        middle = len(ordered) // 2
+        halves = [set(ordered[:middle]), set(ordered[middle:])]
         self._groups = [half for half in halves if half] + self._groups
         return None
 
     def clear(self, request_id: str) -> None:
-        """This row has drawn a token, or is gone."""
+        """This row has drawn a token in the batch, or is gone."""
         if not self._groups:
             return
         for group in self._groups:

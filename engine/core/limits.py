@@ -53,12 +53,10 @@ class Limits:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
     """What of a step there is memory for: so many of the rows that are ready may join, the first
-    ones; the next slice, and logits of it. Where nobody decodes, one row joins or one slice is
-    computed anyway."""
+    ones; the next slice. Where nobody decodes, one row joins or one slice is computed anyway."""
 
     most_joins: int = 1 << 20
     may_slice: bool = True
-    may_draw_in_slices: bool = True
 
 
 NO_LIMITS = Limits(is_quiet=True)

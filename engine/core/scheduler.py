@@ -134,10 +134,7 @@ class Scheduler:
         someone_decodes = others is not None or self.is_decoding or bool(ready)
         if prompts and self._is_turn_of_prompts(ready, someone_decodes=someone_decodes):
             self._ledger.leave_line(self)
-            may_draw = self._may_draw_in_slices and fitting.may_draw_in_slices
-            step = self._slice_step(
-                prompts, now=now, someone_decodes=someone_decodes, may_draw=may_draw
-            )
+            step = self._slice_step(prompts, now=now, someone_decodes=someone_decodes)
         else:
             step = self._decode_step(ready)
         if step.computed_row_ids:
@@ -156,7 +153,8 @@ class Scheduler:
         for one in outcome.drawn:
             if (sequence := self._live.get(one.row_id)) is not None:
                 sequence.token_ids.append(one.token_id)
-                self._bisection.clear(sequence.request_id)
+                if outcome.step.decodes:  # a slice says nothing of how the row fares in the batch
+                    self._bisection.clear(sequence.request_id)
                 drawn.append((sequence, one))
         return drawn
 
@@ -255,9 +253,7 @@ class Scheduler:
     def _has_slice_in_flight(self) -> bool:
         return any(step.slices for step in self._in_flight)
 
-    def _slice_step(
-        self, prompts: list[Sequence], *, now: float, someone_decodes: bool, may_draw: bool
-    ) -> Step:
+    def _slice_step(self, prompts: list[Sequence], *, now: float, someone_decodes: bool) -> Step:
         pace = self.pace
         if self._has_slice_in_flight:
             return Step(leaves=self._take_leaves(), most_row_bytes=pace.most_row_bytes)
@@ -277,7 +273,7 @@ class Scheduler:
             seconds=seconds,
             now=now,
             on_grid=self._slices_on_grid,
-            may_draw=may_draw,
+            may_draw=self._may_draw_in_slices,
         )
         leaves = self._take_leaves()
         return Step(leaves=leaves, slices=slices, most_row_bytes=pace.most_row_bytes)

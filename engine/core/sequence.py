@@ -26,8 +26,8 @@ class Sequence:
                    [ computed ...... | to compute ......  ]
 
     Invariants:
-    - the last known token is computed by the call that draws the next one: the batch's, or a slice
-      with few tokens;
+    - the last known token is computed by the call that draws the next one: the batch's or, where
+      the model lets it, the row's last slice;
     - `num_drawn` counts the output tokens asked of the device, known or still on their way;
     - num_output_tokens <= num_drawn <= max_tokens.
 

@@ -2,9 +2,9 @@
 
 Shortest remaining work first, so that a long prompt never blocks a short one; waiting counts, so
 that no prompt starves. Several short tails share a turn, and short prompts that start level are cut
-as one rectangle: one forward without padding. The rest of a prompt, where it is short, draws the
-answer's first token in the same call. Where a device plans for each shape that it has not met
-(CUDA), long slices lie on a grid, so that their shapes come back from prompt to prompt.
+as one rectangle: one forward without padding. The last slice of a prompt draws the answer's first
+token. Where a device plans for each shape that it has not met (CUDA), long slices lie on a grid, so
+that their shapes come back from prompt to prompt.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from engine.core.step import Slice
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
 ANY_SHAPE_SCORES = 2**20  # queries by keys; slices of fewer need no plan (model/attention.py)
-MOST_DRAWING_TOKENS = 64  # of each row of a slice that draws: it computes logits of all of them
-MOST_DRAWING_ROWS = 8
 _LINE_TOKENS = 1024  # of the grid
 _GRID_WIDTHS = (2048, 1024, 512, 256)
 _SIMILAR_FACTOR = 2
@@ -143,12 +141,7 @@ def _rectangle(
 def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
     start = rows[0].computed_tokens
     row_ids = tuple(one.row_id for one in rows if one.row_id is not None)
-    draws = (
-        may_draw
-        and len(rows) <= MOST_DRAWING_ROWS
-        and width < MOST_DRAWING_TOKENS
-        and all(_may_draw(one, width) for one in rows)
-    )
+    draws = may_draw and all(_may_draw(one, width) for one in rows)
     stop = start + width + draws
     token_ids = tuple(tuple(one.token_ids[start:stop]) for one in rows)
     ends_at_boundary = rows[0].next_boundary == start + width

@@ -119,10 +119,9 @@ class Group(NamedTuple):
 
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
-    are dear. `may_draw_in_slices`: no copy of a row is wanted before its last prompt token.
-    `num_groups`: of batches. `growing`: rows and tokens of those whose buffers the next
-    step makes larger. `groups_after`: the batches when a step's rows have left and joined, before
-    it is run."""
+    are dear. `may_draw_in_slices`: a prompt's last one costs no more for it. `num_groups`: of
+    batches. `growing`: rows and tokens of those whose buffers the next step makes larger.
+    `groups_after`: the batches when a step's rows have left and joined, before it is run."""
 
     @property
     def slices_on_grid(self) -> bool: ...

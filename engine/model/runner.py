@@ -25,6 +25,7 @@ from engine.model import caches as row_caches
 from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
+from engine.model.last_logits import find_last_logits
 from engine.model.sampling import BatchSampler, DrawnRows, SampledRow
 
 
@@ -76,7 +77,9 @@ class Runner:
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
         needs = snapshots.needs_of(self._new_caches())
-        self._may_draw_in_slices = needs is not None and not needs.has_boundaries
+        # Of other rows a copy before the last prompt token is what the same prompt begins with.
+        is_divisible = needs is not None and not needs.has_boundaries
+        self._last_logits = find_last_logits(model) if is_divisible else None
         self.reset()
 
     @property
@@ -85,7 +88,7 @@ class Runner:
 
     @property
     def may_draw_in_slices(self) -> bool:
-        return self._may_draw_in_slices
+        return self._last_logits is not None
 
     @property
     def num_rows(self) -> int:
@@ -213,8 +216,8 @@ class Runner:
             self._sampler.keep(kept)
 
     def _run_slice(self, one: Slice, draws: list[_Draw]) -> Caches:
-        """One forward for the rows of the slice. No logits are computed unless it draws: `draws`
-        gets that."""
+        """One forward for the rows of the slice. No logits are computed but for `draws`, which gets
+        what it draws."""
         if one.start_tokens == 0:
             caches = self._new_caches()
         else:
@@ -225,13 +228,16 @@ class Runner:
             caches = stacked
             if not self._together_bytes:  # to wait here at every slice costs more than they take
                 row_caches.make_room(caches, Apart(), num_tokens=len(one.token_ids[0]))
-        logits = self._model(mx.array(one.token_ids, mx.uint32), cache=caches)
-        row_caches.release_inputs(caches)
-        row_caches.start_evaluating(caches)
-        if one.draws:
+        token_ids = mx.array(one.token_ids, mx.uint32)
+        if one.draws and self._last_logits is not None:
+            logits = self._last_logits(token_ids, caches)
             sampler = BatchSampler()
             sampler.join([_sampled_row(join) for join in one.draws])
-            draws.append(_draw(one.row_ids, sampler, logits[:, -1, :]))
+            draws.append(_draw(one.row_ids, sampler, logits))
+        else:
+            self._model(token_ids, cache=caches)
+        row_caches.release_inputs(caches)
+        row_caches.start_evaluating(caches)
         self._keep_prefilled(one, caches)
         return caches
 

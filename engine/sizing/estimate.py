@@ -110,11 +110,10 @@ class Estimate:
         caches = self.row_bytes(context + tokens) - self.row_bytes(context)
         return self.slice_bytes(tokens, context) + max(0, caches)
 
-    def drawing_bytes(self, num_rows: int, num_tokens: int) -> int:
-        """What a slice that draws takes for that, beside what it computes: logits of each of its
-        tokens, and for each of its rows what a step takes."""
-        logits = self.shape.vocab_size * 4 * (num_tokens + num_rows * _LOGIT_COPIES)
-        return int(logits * self.correction.steps[0])
+    def drawing_bytes(self, num_rows: int) -> int:
+        """What drawing for rows takes when their last slice has been computed."""
+        logits = self.shape.vocab_size * 4 * _LOGIT_COPIES
+        return int(num_rows * logits * self.correction.steps[0])
 
     def step_bytes(
         self, num_rows: int, longest_tokens: int, *, moving_bytes: int | None = None

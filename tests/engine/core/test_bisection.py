@@ -43,8 +43,15 @@ def test_a_row_that_was_cleared_and_fails_later_drags_nobody_down() -> None:
     assert bisection.report_failure(["a", "late"]) is None
     bisection.clear("a")
     bisection.clear("late")
-    assert bisection.report_failure(["b", "late"]) is None
+    assert bisection.report_failure(["b", "c", "d", "late"]) is None
+    assert bisection.may_run("b") and bisection.may_run("c")
     bisection.clear("b")
-    assert bisection.report_failure(["b", "late"]) is None, "b may be innocent"
-    bisection.clear("b")
+    bisection.clear("c")
+    assert bisection.may_run("d") and bisection.may_run("late")
+    bisection.clear("late")
+    assert bisection.report_failure(["d", "late"]) is None, "d may be innocent"
+    assert bisection.may_run("d") and not bisection.may_run("late")
+    bisection.clear("d")
+    assert bisection.report_failure(["d", "late"]) is None, "d still runs beside it"
+    assert bisection.may_run("late") and not bisection.may_run("d")
     assert bisection.report_failure(["late"]) == "late"

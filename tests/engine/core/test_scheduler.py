@@ -10,7 +10,6 @@ import pytest
 
 from engine import wire
 from engine.core.cost import FIRST_USE_SECONDS
-from engine.core.limits import Fitting
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.step import Step
@@ -270,23 +269,14 @@ def test_rows_that_have_ended_are_owed_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt_tokens", "draws"), [(1, False), (2, True), (64, True), (65, False), (300, False)]
+    ("prompt_tokens", "draws"), [(1, False), (2, True), (64, True), (900, True)]
 )
-def test_a_short_prompt_draws_in_the_call_that_reads_it(prompt_tokens: int, draws: bool) -> None:
+def test_the_last_slice_of_a_prompt_draws(prompt_tokens: int, draws: bool) -> None:
     bench = Bench(may_draw_in_slices=True)
     bench.add("a", prompt_tokens=prompt_tokens, max_tokens=3)
     bench.run()
     assert any(one.draws for step in bench.steps for one in step.slices) == draws
     assert sum(len(step.decodes) for step in bench.steps) == 3 - draws
-    assert len(bench.drawn_at["a"]) == 3
-
-
-def test_without_room_for_the_logits_of_a_slice_it_joins_first() -> None:
-    bench = Bench(may_draw_in_slices=True)
-    bench.fitting = Fitting(may_draw_in_slices=False)
-    bench.add("a", prompt_tokens=20, max_tokens=3)
-    bench.run()
-    assert not any(one.draws for step in bench.steps for one in step.slices)
     assert len(bench.drawn_at["a"]) == 3
 
 

@@ -19,7 +19,7 @@ from engine.core.step import Step
 
 STALL_FACTOR = 1.6  # a cost learned from few prompts may be wrong by so much
 STEP_SECONDS = 0.005  # a few decode steps
-LEARNING_STEPS = 100  # costs and step times are guesses before
+LEARNING_STEPS = 300  # of all models; costs and step times are guesses before
 SHARES_KEPT = 4  # a slice is booked a step or two after it was decided, with the share of then
 
 

@@ -1,4 +1,4 @@
-"""The first token of a short prompt comes from the call that reads it."""
+"""The first token of an answer comes from the call that reads the end of its prompt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def work(name: str, sampling: wire.Sampling, *, prompt_tokens: int = 20) -> wire
 
 def joining_first(runner: StepRunner) -> StepRunner:
     assert isinstance(runner, Runner)
-    runner._may_draw_in_slices = False
+    runner._last_logits = None
     return runner
 
 
