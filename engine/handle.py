@@ -61,7 +61,7 @@ class ModelHandle:
             Pace.of(spec, may_batch=is_batchable),
             ledger,
             slices_on_grid=runner.slices_on_grid,
-            may_draw_in_slices=runner.may_draw_in_slices,
+            drawing_share=runner.drawing_share,
         )
         self.memory = RowMemory(estimate, self.scheduler, runner)
         self.last_used_at = clock()

@@ -81,8 +81,8 @@ class MeasuredRunner:
         return self._runner.slices_on_grid
 
     @property
-    def may_draw_in_slices(self) -> bool:
-        return self._runner.may_draw_in_slices
+    def drawing_share(self) -> float | None:
+        return self._runner.drawing_share
 
     @property
     def num_bytes(self) -> int:

@@ -151,7 +151,7 @@ class FakeRunner:
         self.num_steps = 0
         self.growing: tuple[tuple[int, int], ...] = ()
         self.slices_on_grid = False
-        self.may_draw_in_slices = True
+        self.drawing_share: float | None = 0.1
         self.reset()
 
     @property

@@ -35,12 +35,12 @@ class Scheduler:
         ledger: TimeLedger,
         *,
         slices_on_grid: bool = False,
-        may_draw_in_slices: bool = False,
+        drawing_share: float | None = None,
     ):
         """As the runner has them."""
         self.pace = pace
         self._slices_on_grid = slices_on_grid
-        self._may_draw_in_slices = may_draw_in_slices
+        self._drawing_share = drawing_share
         self.cost = CostModel()
         self._ledger = ledger
         self._bisection = Bisection()
@@ -273,10 +273,16 @@ class Scheduler:
             seconds=seconds,
             now=now,
             on_grid=self._slices_on_grid,
-            may_draw=self._may_draw_in_slices,
+            drawing_seconds=self._drawing_seconds,
         )
         leaves = self._take_leaves()
         return Step(leaves=leaves, slices=slices, most_row_bytes=pace.most_row_bytes)
+
+    @property
+    def _drawing_seconds(self) -> float:
+        """How long a slice may take that draws: one that is longer is drawn out more by it than a
+        decode step takes, which draws as well."""
+        return self._ledger.decode_seconds / self._drawing_share if self._drawing_share else 0.0
 
     @property
     def expected_seconds(self) -> float:

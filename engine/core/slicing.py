@@ -2,9 +2,9 @@
 
 Shortest remaining work first, so that a long prompt never blocks a short one; waiting counts, so
 that no prompt starves. Several short tails share a turn, and short prompts that start level are cut
-as one rectangle: one forward without padding. The last slice of a prompt draws the answer's first
-token. Where a device plans for each shape that it has not met (CUDA), long slices lie on a grid, so
-that their shapes come back from prompt to prompt.
+as one rectangle: one forward without padding. A short last slice draws the answer's first token.
+Where a device plans for each shape that it has not met (CUDA), long slices lie on a grid, so that
+their shapes come back from prompt to prompt.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ def plan_slices(
     seconds: float,
     now: float,
     on_grid: bool = False,
-    may_draw: bool = False,
+    drawing_seconds: float = 0.0,
 ) -> tuple[Slice, ...]:
-    """At least one slice, and as many as fit into `seconds`. Advances the sequences.
+    """At least one slice, and as many as fit into `seconds`. Those that complete prompts and take
+    no longer than `drawing_seconds` draw. Advances the sequences.
 
     Prompts that are complete do not wait for a piece of one that is not: their turn ends there.
     A row that reaches a boundary rests until the next turn, for its caches are copied in between;
@@ -59,11 +60,12 @@ def plan_slices(
         num_tokens += width * len(rows)
         if slices and pace.most_turn_tokens is not None and num_tokens > pace.most_turn_tokens:
             break
-        slices.append(_cut(rows, width, may_draw=may_draw))
+        expected = cost.predict(width * len(rows), rows[0].computed_tokens + width / 2)
+        slices.append(_cut(rows, width, may_draw=expected <= drawing_seconds))
         has_complete = has_complete or rows[0].slice_tokens_left == 0
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
             resting.add(rows[0].request_id)
-        left -= cost.predict(slices[-1].num_tokens, slices[-1].mean_context)
+        left -= expected
         if left <= 0 or seconds - left > _LONG_TURN_SECONDS:
             break
     return tuple(slices)

@@ -119,14 +119,15 @@ class Group(NamedTuple):
 
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
-    are dear. `may_draw_in_slices`: a prompt's last one costs no more for it. `num_groups`: of
-    batches. `growing`: rows and tokens of those whose buffers the next step makes larger.
-    `groups_after`: the batches when a step's rows have left and joined, before it is run."""
+    are dear. `drawing_share`: by how much longer a slice takes that draws, as a part of it; None:
+    none may. `num_groups`: of batches. `growing`: rows and tokens of those whose buffers the next
+    step makes larger. `groups_after`: the batches when a step's rows have left and joined, before
+    it is run."""
 
     @property
     def slices_on_grid(self) -> bool: ...
     @property
-    def may_draw_in_slices(self) -> bool: ...
+    def drawing_share(self) -> float | None: ...
     @property
     def num_bytes(self) -> int: ...
     @property

@@ -87,8 +87,9 @@ class Runner:
         return attention.is_bound(self._model)
 
     @property
-    def may_draw_in_slices(self) -> bool:
-        return self._last_logits is not None
+    def drawing_share(self) -> float | None:
+        """Only a slice that draws computes more of the last layer than keys and values."""
+        return None if self._last_logits is None else 1 / len(self._model.layers)
 
     @property
     def num_rows(self) -> int:

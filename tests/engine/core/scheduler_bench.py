@@ -20,11 +20,11 @@ class Bench:
         pace: Pace = PACE,
         runner: type[FakeRunner] = FakeRunner,
         *,
-        may_draw_in_slices: bool = False,
+        drawing_share: float | None = None,
     ):
         self.clock = FakeClock()
         self.runner = runner(self.clock)
-        self.scheduler = Scheduler(pace, TimeLedger(), may_draw_in_slices=may_draw_in_slices)
+        self.scheduler = Scheduler(pace, TimeLedger(), drawing_share=drawing_share)
         self.drawn_at: dict[str, list[float]] = {}
         self.steps: list[Step] = []
         self.sequences: dict[str, Sequence] = {}

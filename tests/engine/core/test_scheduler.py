@@ -269,10 +269,12 @@ def test_rows_that_have_ended_are_owed_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt_tokens", "draws"), [(1, False), (2, True), (64, True), (900, True)]
+    ("prompt_tokens", "share", "draws"),
+    [(1, 0.1, False), (2, 0.1, True), (40, 0.1, True), (40, 0.5, False), (40, None, False)],
 )
-def test_the_last_slice_of_a_prompt_draws(prompt_tokens: int, draws: bool) -> None:
-    bench = Bench(may_draw_in_slices=True)
+def test_a_short_last_slice_draws(prompt_tokens: int, share: float | None, draws: bool) -> None:
+    """Where it takes less longer than a decode step, which draws as well."""
+    bench = Bench(drawing_share=share)
     bench.add("a", prompt_tokens=prompt_tokens, max_tokens=3)
     bench.run()
     assert any(one.draws for step in bench.steps for one in step.slices) == draws

@@ -19,7 +19,7 @@ SAMPLINGS = {
 }
 
 
-def work(name: str, sampling: wire.Sampling, *, prompt_tokens: int = 20) -> wire.Work:
+def work(name: str, sampling: wire.Sampling, *, prompt_tokens: int = 5) -> wire.Work:
     prompt = [37 * place % 3000 + 10 for place in range(prompt_tokens)]
     return make_work(name, prompt=prompt, max_tokens=6, sampling=sampling)
 
@@ -36,7 +36,7 @@ def deltas(run: Run, request_id: str) -> list[wire.Delta]:
 
 def test_it_is_told_after_one_call() -> None:
     run = Run(make_handle("tiny-qwen3", runs_ahead=False))
-    run.add(work("a", SAMPLINGS["greedy"]))
+    run.add(work("a", SAMPLINGS["greedy"], prompt_tokens=4))
     run.turn()
     assert len(run.tokens("a")) == 1
 
@@ -77,5 +77,5 @@ def test_an_answer_of_one_token_leaves_nothing_behind(max_tokens: int) -> None:
 
 def test_models_that_keep_states_join_first() -> None:
     """A copy of their row before the last prompt token is what the same prompt begins with."""
-    assert not make_handle("tiny-mamba").scheduler._may_draw_in_slices
-    assert make_handle("tiny-qwen3").scheduler._may_draw_in_slices
+    assert make_handle("tiny-mamba").scheduler._drawing_share is None
+    assert make_handle("tiny-qwen3").scheduler._drawing_share == 1 / 2
