@@ -16,6 +16,7 @@ from engine.core.blocks import root_key
 from engine.core.constraint import PendingGrammar
 from engine.core.encoder_config import is_bidirectional_decoder, is_encoder
 from engine.core.pacing import TimeLedger
+from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
@@ -92,6 +93,7 @@ class DeviceShelf:
             may_fuse=not self._memory.is_cpu,
             kv_bits=spec.kv_bits,
             together_bytes=self._memory.together_bytes,
+            composed_scores=ANY_SHAPE_SCORES if self._memory.kind == "cuda" else 0,
         )
 
     def active_bytes(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import xxhash
@@ -103,6 +103,17 @@ class DiskIndex:
         query = "SELECT TOTAL(file_bytes) FROM record WHERE model = ?"
         return int(self._connection.execute(query, (model,)).fetchone()[0])
 
+    def save(self, row: Row, day: str) -> int:
+        """`add`, and its bytes were written on this day: one transaction."""
+        with self._transaction():
+            replaced_bytes = self.add(row)
+            self._connection.execute(
+                "INSERT INTO written VALUES (?, ?)"
+                " ON CONFLICT (day) DO UPDATE SET bytes = bytes + ?",
+                (day, row.file_bytes, row.file_bytes),
+            )
+        return replaced_bytes
+
     def add(self, row: Row) -> int:
         """Know this record from now on; the bytes of an earlier row of it."""
         replaced_bytes = self._file_bytes(row.record)
@@ -161,19 +172,18 @@ class DiskIndex:
         query = f"SELECT {_COLUMNS} FROM record {of_model} ORDER BY is_published, used_at LIMIT ?"
         return list(_valid(self._connection.execute(query, (*whose, limit))))
 
-    def add_written(self, day: str, num_bytes: int) -> None:
-        self._connection.execute(
-            "INSERT INTO written VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET bytes = bytes + ?",
-            (day, num_bytes, num_bytes),
-        )
-
     def written_bytes(self, day: str) -> int:
         row = self._connection.execute("SELECT bytes FROM written WHERE day = ?", (day,)).fetchone()
         return row[0] if row else 0
 
-    def _execute_all(self, query: str, parameters: Sequence[tuple[object, ...]]) -> None:
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
         with self._connection:  # commits, or rolls back
             self._connection.execute("BEGIN")
+            yield
+
+    def _execute_all(self, query: str, parameters: Sequence[tuple[object, ...]]) -> None:
+        with self._transaction():
             self._connection.executemany(query, parameters)
 
     def _read_rows(self) -> list[Row]:

@@ -108,7 +108,6 @@ class DiskTier:
             self.counters.hindrance = self._hindrance(row.model, file_bytes)
             if not self.counters.hindrance:
                 self._write(dataclasses.replace(row, file_bytes=file_bytes), pieces)
-                self._count_written(file_bytes)
                 return SaveOutcome(True, file_bytes, evicted)
         except (OSError, sqlite3.Error) as error:
             self._count_write_error(error)
@@ -249,17 +248,24 @@ class DiskTier:
             self._count_write_error(another)
 
     def _write(self, row: Row, pieces: Sequence[bytes | memoryview]) -> None:
-        target = self._path(row.record)
-        target.parent.mkdir(exist_ok=True, mode=0o700)
         temporary = self._directory / next(self._temp_names)
         try:
             self._files.write_new(temporary, pieces)
-            self.used_bytes += row.file_bytes - self.index.add(row)
-            self._files.rename(temporary, target)
+            self._count_written(row.file_bytes)
+            self.used_bytes += row.file_bytes - self.index.save(row, self._today())
+            self._put(temporary, self._path(row.record))
         except (OSError, sqlite3.Error):
             self._unlink(temporary)
             self.used_bytes -= self.index.remove([row.record])
             raise
+
+    def _put(self, temporary: Path, target: Path) -> None:
+        """There are 256 folders, which are there before long."""
+        try:
+            self._files.rename(temporary, target)
+        except FileNotFoundError:
+            target.parent.mkdir(exist_ok=True, mode=0o700)
+            self._files.rename(temporary, target)
 
     def _path(self, record: RecordKey) -> Path:
         return self._directory / record.block.hex()[:2] / record.file_name
@@ -274,10 +280,8 @@ class DiskTier:
             self._count_write_error(error)
 
     def _count_written(self, file_bytes: int) -> None:
-        day = self._today()
         self.counters.written_bytes += file_bytes
-        self.index.add_written(day, file_bytes)
-        self._written = (day, self.written_today_bytes + file_bytes)
+        self._written = (self._today(), self.written_today_bytes + file_bytes)
         if self._free is not None:
             self._free = (self._free[0], self._free[1] - file_bytes)
 

@@ -20,7 +20,7 @@ from engine.core.guests import Holders, Invitation, most_guests
 from engine.core.limits import ALL_FITS, Fitting
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Sequence, Status
-from engine.core.slicing import EFFICIENT_TOKENS, plan_slices
+from engine.core.slicing import EFFICIENT_ON_GRID_TOKENS, EFFICIENT_TOKENS, plan_slices
 from engine.core.step import Drawn, Outcome, Step
 
 _FIRST_DECODES, _FIRST_SLICES = 16, 4  # turns of a loaded model
@@ -264,7 +264,8 @@ class Scheduler:
             seconds /= 1 + self.cost.spread
             pace = pace.within(self.cost.trusted_tokens)
         if len(prompts) == 1 and not someone_decodes:
-            efficient = self.cost.predict(EFFICIENT_TOKENS, prompts[0].computed_tokens)
+            tokens = EFFICIENT_ON_GRID_TOKENS if self._slices_on_grid else EFFICIENT_TOKENS
+            efficient = self.cost.predict(tokens, prompts[0].computed_tokens)
             seconds = pace.lone_seconds(efficient_seconds=efficient)
         slices = plan_slices(
             prompts,

@@ -16,6 +16,7 @@ from engine.core.step import Slice
 
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
+EFFICIENT_ON_GRID_TOKENS = 2048  # half as many are as many more shapes
 ANY_SHAPE_SCORES = 2**20  # queries by keys; slices of fewer need no plan (model/attention.py)
 _LINE_TOKENS = 1024  # of the grid
 _GRID_WIDTHS = (2048, 1024, 512, 256)
@@ -62,7 +63,7 @@ def plan_slices(
             break
         expected = cost.predict(width * len(rows), rows[0].computed_tokens + width / 2)
         slices.append(_cut(rows, width, may_draw=expected <= drawing_seconds))
-        has_complete = has_complete or rows[0].slice_tokens_left == 0
+        has_complete = has_complete or rows[0].slice_tokens_left <= 0
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
             resting.add(rows[0].request_id)
         left -= expected

@@ -38,12 +38,15 @@ Parts = tuple[float, float, float]  # bytes: activations, scores, what is copied
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
     """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element.
-    `together_bytes`: so much of what is copied is alive twice."""
+    `together_bytes`: so much of what is copied is alive twice. `composed_scores`: of slices with no
+    more (queries by keys, of a head) attention is composed although it could be fused, and two
+    copies of its scores exist."""
 
     compute_bytes: int
     may_fuse: bool
     kv_bits: int | None = None
     together_bytes: int = 0
+    composed_scores: int = 0
 
     @property
     def kv_bytes(self) -> float:
@@ -194,9 +197,10 @@ class Estimate:
     def alone_bytes(self, num_tokens: int) -> int:
         """The most that a row of so many tokens needs, alone and in the smallest slices."""
         smallest = min(SMALLEST_SLICE_TOKENS, num_tokens)
-        transient = max(
-            self.slice_bytes(smallest, num_tokens - smallest), self.step_bytes(1, num_tokens)
-        )
+        last = num_tokens - smallest
+        last_composed = min(last, max(0, self._composed_tokens - smallest))
+        slicing = max(self.slice_bytes(smallest, context) for context in (last_composed, last))
+        transient = max(slicing, self.step_bytes(1, num_tokens))
         return self.row_bytes(num_tokens, slice_tokens=smallest) + transient
 
     def most_slice_tokens(self, room_bytes: int, *, context_tokens: int, at_most: int) -> int:
@@ -218,12 +222,17 @@ class Estimate:
             for one in self.shape.layers
             if isinstance(one, WindowLayers)
         )
-        most, few = 1 << 22, 1 << 12
+        most, few = 1 << 22, max(1 << 12, self._composed_tokens)
         windowed = sum(tokens * each for tokens, each in windows)
         each = (self.alone_bytes(most) - self.alone_bytes(few)) / (most - few)
         fixed = self.alone_bytes(most) - windowed - int(most * each)
         grown = int(GROWTH_TOKENS * each) if self.token_bytes else 0
         return RowNeeds(fixed_bytes=fixed + grown, token_bytes=int(each) + 1, windows=windows)
+
+    @property
+    def _composed_tokens(self) -> int:
+        """Up to so many the attention of the smallest slices is composed."""
+        return self.numbers.composed_scores // SMALLEST_SLICE_TOKENS
 
     @cached_property
     def _moved_share(self) -> float:
@@ -249,9 +258,12 @@ class Estimate:
 
     def _scores_bytes(self, queries: int, length: int) -> int:
         shape = self.shape
-        if self._is_fused and queries > 8:
-            return shape.query_heads * queries * shape.head_size * 4
-        return shape.query_heads * queries * length * self.numbers.compute_bytes
+        scores = shape.query_heads * queries * length * self.numbers.compute_bytes
+        if not self._is_fused or queries <= 8:
+            return scores
+        if queries * length <= self.numbers.composed_scores:
+            return 2 * scores
+        return shape.query_heads * queries * shape.head_size * 4
 
     def _layer_bytes(self, num_tokens: int) -> float:
         """One layer's keys and values, of what grows."""

@@ -20,6 +20,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine import wire
+from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.core.step import Join, Slice, Step
 from engine.model import attention
 from engine.model.loader import load
@@ -150,6 +151,7 @@ def open_model(name: str) -> tuple[Any, Estimate]:
         compute_bytes=compute_bytes,
         may_fuse=not on_cpu,
         together_bytes=DeviceMemory().together_bytes,
+        composed_scores=ANY_SHAPE_SCORES if attention.is_wanted() else 0,
     )
     return model, Estimate(shape, numbers, correction=usual)
 

@@ -22,7 +22,7 @@ from .toys import arrays_of, content_of, make_disk, make_rows, record_files, ten
 
 LIMITS = DiskLimits(budget_bytes=20_000, free_floor_bytes=0, daily_write_bytes=1 << 40)
 INDEX, LOG = "index.sqlite3", "index.sqlite3-wal"
-NUM_HISTORIES, NUM_ACTIONS = 5, 14
+NUM_HISTORIES, NUM_ACTIONS = 7, 14
 CUTS = 9  # inside an event
 LEAST_STATES = 2_000
 
@@ -51,8 +51,10 @@ class History(RealFiles):
         super().write_new(path, [content])
 
     def rename(self, source: Path, target: Path) -> None:
-        self._note(Event(source, moves_to=target))
+        """One that fails, as its folder is not there yet, leaves nothing."""
+        self.note_log()
         super().rename(source, target)
+        self.events.append(Event(source, moves_to=target))
 
     def unlink(self, path: Path) -> None:
         self._note(Event(path))

@@ -62,5 +62,17 @@ def test_long_slices_of_all_prompts_share_their_shapes() -> None:
     assert len(shapes) <= 40
 
 
+@pytest.mark.parametrize("drawing_seconds", [0.0, 9.0])
+def test_a_short_prompt_does_not_wait_for_a_piece_of_a_long_one(drawing_seconds: float) -> None:
+    """Also where its slice draws: what a turn has drawn is told at its end."""
+    cost = CostModel()
+    cost.learn(tokens=1000, context=0, seconds=0.1)
+    rows = [prompt(9000), prompt(20)]
+    slices = plan_slices(
+        rows, cost=cost, pace=PACE, seconds=0.1, now=0.0, drawing_seconds=drawing_seconds
+    )
+    assert [one.stop_tokens for one in slices] == [19 + bool(drawing_seconds)]
+
+
 def test_what_is_short_is_not_cut_for_the_grid() -> None:
     assert slices_of(prompt(801), on_grid=True) == [(0, 800)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import mlx.core as mx
 import pytest
 
@@ -53,6 +55,19 @@ def test_scores_of_a_head_size_without_a_fused_kernel_grow_with_the_context() ->
     odd = Estimate(shape_of(QWEN3_8B | {"head_dim": 256}), METAL)
     assert fused.slice_bytes(2048, 60_000) < 2 * GIB
     assert odd.slice_bytes(2048, 60_000) > 32 * 2048 * 60_000 * 2
+
+
+def test_scores_of_short_slices_exist_where_they_are_composed() -> None:
+    """In two copies, up to a number of them; what a row needs alone counts them."""
+    composed = dataclasses.replace(METAL, composed_scores=2**20)
+    ours, fused = Estimate(shape_of(QWEN3_8B), composed), Estimate(shape_of(QWEN3_8B), METAL)
+    scores = 2 * 32 * 256 * 4096 * 2
+    more = ours.slice_bytes(256, 4096 - 256) - fused.slice_bytes(256, 4096 - 256)
+    assert scores * 0.9 < more < scores * 1.2
+    assert ours.slice_bytes(256, 4096) == fused.slice_bytes(256, 4096)
+    needs = ours.needs()
+    for tokens in (100, 5_000, 33_000, 100_000):
+        assert needs.fixed_bytes + needs.token_bytes * tokens >= ours.alone_bytes(tokens)
 
 
 def test_a_slice_shrinks_with_the_room_but_never_below_the_smallest() -> None:
