@@ -38,7 +38,8 @@ def plan_slices(
     """At least one slice, and as many as fit into `seconds`. Those that complete prompts and take
     no longer than `drawing_seconds` draw. Advances the sequences.
 
-    Prompts that are complete do not wait for a piece of one that is not: their turn ends there.
+    Prompts that are complete do not wait for a piece of one that is not, nor for one that takes
+    more than a moment and than they took: their turn ends there.
     A row that reaches a boundary rests until the next turn, for its caches are copied in between;
     so does one that races the disk, for it may leap.
     """
@@ -55,7 +56,9 @@ def plan_slices(
             width = _grid_width(width, pending[0])
             if slices and width < min(_LINE_TOKENS, pending[0].slice_tokens_left):
                 break
-        if has_complete and width < pending[0].slice_tokens_left:
+        alone = cost.predict(width, pending[0].computed_tokens + width / 2)
+        is_long = alone > max(pace.moment_seconds, seconds - left)
+        if has_complete and (is_long or width < pending[0].slice_tokens_left):
             break
         rows = _rectangle(pending, width, cost=cost, seconds=left)
         num_tokens += width * len(rows)

@@ -259,6 +259,7 @@ def victim(name: str, model: Any) -> list[Result]:
         (BATCH_GENERATOR, lambda: TheirLoop(model, rows=8)),
     ):
         Victim(make(), chooser).run(prompts[0])  # compiles
+        first_token_seconds(make(), prompts[3])  # likewise
         alone = first_token_seconds(make(), prompts[1])
         gaps, ttft, base = Victim(make(), chooser).run(prompts[2])
         label = f"{name}-victim-{VICTIM_TOKENS[name]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
@@ -72,6 +73,17 @@ def test_a_short_prompt_does_not_wait_for_a_piece_of_a_long_one(drawing_seconds:
         rows, cost=cost, pace=PACE, seconds=0.1, now=0.0, drawing_seconds=drawing_seconds
     )
     assert [one.stop_tokens for one in slices] == [19 + bool(drawing_seconds)]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.0])
+def test_nor_for_one_that_is_long_but_fits_the_turn(share: float) -> None:
+    """Unless the pace puts prompts first: then the batch is filled at once."""
+    cost = CostModel()
+    cost.learn(tokens=1000, context=500, seconds=0.3)
+    pace = dataclasses.replace(PACE, decode_share=share)
+    rows = [prompt(1501), prompt(21), prompt(31)]
+    slices = plan_slices(rows, cost=cost, pace=pace, seconds=1.0, now=0.0)
+    assert [one.stop_tokens for one in slices] == [20, 30] + ([1500] if share == 0 else [])
 
 
 def test_what_is_short_is_not_cut_for_the_grid() -> None:
