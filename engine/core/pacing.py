@@ -17,7 +17,7 @@ from engine import wire
 _MOST_SLICE_TOKENS = 2048
 _LEAST_SLICE_TOKENS = 16
 _ALONE_FACTOR = 4.0  # of a stall, while nobody waits for a token: many prompts fill a batch at once
-_MOMENT_FACTOR = 0.4  # for a single prompt: who arrives during its slice waits for its end
+_MOMENT_FACTOR = 0.2  # for a single prompt: who arrives during its slice waits for its end
 _LARGEST_SHARE = 0.95
 
 
