@@ -17,7 +17,7 @@ from engine.core.step import Slice
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
 EFFICIENT_ON_GRID_TOKENS = 2048  # half as many are as many more shapes
-ANY_SHAPE_SCORES = 2**20  # queries by keys; slices of fewer need no plan (model/attention.py)
+ANY_SHAPE_SCORES = 2**19  # queries by keys; slices of fewer need no plan (model/attention.py)
 _LINE_TOKENS = 1024  # of the grid
 _GRID_WIDTHS = (2048, 1024, 512, 256)
 _SIMILAR_FACTOR = 2

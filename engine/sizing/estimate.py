@@ -29,7 +29,7 @@ _LOGIT_COPIES = 11  # of the model, as float32, sorted, cut, with noise
 # 8B model's slices, and old caches of 22 to 32 of its 36 layers while they grew; Metal's buffers
 # are committed more often than CUDA's.
 CPU_CORRECTION = Correction(slices=(2.5, 1.1, 1.1), steps=(1.1, 1.1, 1.1))
-CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 28.0), steps=(2.0, 3.0, 2.0))
+CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 25.0), steps=(2.0, 3.0, 1.1))
 METAL_CORRECTION = Correction(slices=(6.0, 1.1, 2.0), steps=(2.0, 2.0, 2.0))
 
 Parts = tuple[float, float, float]  # bytes: activations, scores, what is copied of one layer
@@ -39,8 +39,7 @@ Parts = tuple[float, float, float]  # bytes: activations, scores, what is copied
 class Numbers:
     """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element.
     `together_bytes`: so much of what is copied is alive twice. `composed_scores`: of slices with no
-    more (queries by keys, of a head) attention is composed although it could be fused, and two
-    copies of its scores exist."""
+    more (queries by keys, of a head) attention is composed although it could be fused."""
 
     compute_bytes: int
     may_fuse: bool
@@ -184,6 +183,8 @@ class Estimate:
         activations = slice_tokens * self._activation_elements * self.numbers.compute_bytes
         scores = self._scores_bytes(slice_tokens, length)
         old_layer = self._layer_bytes(context_tokens) if self.numbers.together_bytes else 0.0
+        if self._composes(slice_tokens, length):  # they are alive in as many layers
+            return num_rows * (activations + scores), 0.0, num_rows * old_layer
         return num_rows * activations, num_rows * scores, num_rows * old_layer
 
     def step_parts(self, num_rows: int, longest_tokens: int) -> Parts:
@@ -258,12 +259,12 @@ class Estimate:
 
     def _scores_bytes(self, queries: int, length: int) -> int:
         shape = self.shape
-        scores = shape.query_heads * queries * length * self.numbers.compute_bytes
-        if not self._is_fused or queries <= 8:
-            return scores
-        if queries * length <= self.numbers.composed_scores:
-            return 2 * scores
-        return shape.query_heads * queries * shape.head_size * 4
+        if self._is_fused and queries > 8 and not self._composes(queries, length):
+            return shape.query_heads * queries * shape.head_size * 4
+        return shape.query_heads * queries * length * self.numbers.compute_bytes
+
+    def _composes(self, queries: int, length: int) -> bool:
+        return self._is_fused and queries * length <= self.numbers.composed_scores
 
     def _layer_bytes(self, num_tokens: int) -> float:
         """One layer's keys and values, of what grows."""
