@@ -26,8 +26,8 @@ SMALLEST_SLICE_TOKENS = 32
 _FUSED_HEAD_SIZES = frozenset({64, 72, 80, 96, 128})
 _LOGIT_COPIES = 11  # of the model, as float32, sorted, cut, with noise
 # Before anything was measured: a CPU submits a layer or two ahead; an H200 took 2 MB a token of an
-# 8B model's slices, and old caches of 22 to 32 of its 36 layers while they grew; Metal's buffers
-# are committed more often than CUDA's.
+# 8B model's slices, and old caches of 22 to 32 of its 36 layers while they grew (docs/benchmarks.md
+# has the figures); Metal's buffers are committed more often than CUDA's.
 CPU_CORRECTION = Correction(slices=(2.5, 1.1, 1.1), steps=(1.1, 1.1, 1.1))
 CUDA_CORRECTION = Correction(slices=(18.0, 1.1, 25.0), steps=(2.0, 3.0, 1.1))
 METAL_CORRECTION = Correction(slices=(6.0, 1.1, 2.0), steps=(2.0, 2.0, 2.0))
