@@ -11,7 +11,7 @@ from tests.flow.asking import RunningAnswer, fresh_prompt, start_all
 from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
-TOKENS = 400
+TOKENS = 1200
 LEDGER = "accounts_usagerecord"
 
 
