@@ -30,6 +30,7 @@ READY_SECONDS = 180.0
 RESTART_SECONDS = 90.0
 END_SECONDS = 10.0
 POLL_SECONDS = 0.1
+SETTINGS_KEPT_SECONDS = 0.6  # what the web process has read is as old as 0.5 s
 MANY_AT_ONCE = "64"  # requests of one person: tests share their key
 # How each process is known by its command line
 MARKS = {
@@ -178,7 +179,7 @@ class Stack:
     # -- use ------------------------------------------------------------------------------------
 
     def manage(self, *arguments: str) -> str:
-        """The last line that a management command prints."""
+        """The last line that a management command prints. What a shell has changed counts."""
         done = subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=ROOT,
@@ -188,6 +189,8 @@ class Stack:
         )
         if done.returncode != 0:
             raise StackFailed(f"manage.py {' '.join(arguments)}: {done.stderr[-2000:]}")
+        if arguments[0] == "shell":
+            time.sleep(SETTINGS_KEPT_SECONDS)
         return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:

@@ -31,6 +31,7 @@ def test_a_request_finds_a_new_intake(stack: Stack, client: OpenAI, endless: str
 def test_what_ended_while_the_ledger_was_away_is_booked_once(
     stack: Stack, client: OpenAI, endless: str
 ) -> None:
+    stack.wait_settled()
     before = stack.num_usage_records
     old = stack.kill("ledger")
     for _ in range(3):
