@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.core.step import Slice, Step
+from engine import wire
+from engine.core.step import Join, Slice, Step
 from engine.peaks import MeasuredRunner, ModelPeaks
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
@@ -39,4 +40,23 @@ def test_a_slice_teaches_unless_rows_leave_in_its_step() -> None:
 
     runner.run(Step())
     runner.run(Step(slices=(slice_of(2, 128),)))
+    assert estimate.correction.slices > usual
+
+
+def test_a_slice_that_takes_more_for_its_draw_than_for_its_tokens_teaches_nothing() -> None:
+    estimate = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=False))
+    model = ModelPeaks(estimate, runs_ahead=False)
+    runner = MeasuredRunner(FakeRunner(FakeClock()), model, HighPeaks())
+    usual = estimate.correction.slices
+    draw = Join(
+        row_id=1, prompt_token_ids=(7, 8), output_token_ids=(), sampling=wire.Sampling(seed=1)
+    )
+
+    runner.run(
+        Step(slices=(Slice(row_ids=(1,), start_tokens=0, token_ids=((7, 8),), draws=(draw,)),))
+    )
+    assert estimate.correction.slices == usual
+
+    runner.run(Step())
+    runner.run(Step(slices=(slice_of(2),)))
     assert estimate.correction.slices > usual
