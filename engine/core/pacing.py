@@ -17,7 +17,7 @@ from engine import wire
 _MOST_SLICE_TOKENS = 2048
 _LEAST_SLICE_TOKENS = 16
 _ALONE_FACTOR = 4.0  # of a stall, while nobody waits for a token: many prompts fill a batch at once
-_MOMENT_FACTOR = 0.2  # for a single prompt: who arrives during its slice waits for its end
+_LONE_FACTOR = 0.2  # for a single prompt: who arrives during its slice waits for its end
 _LARGEST_SHARE = 0.95
 
 
@@ -63,14 +63,9 @@ class Pace:
         less costs its prompt more than it saves a newcomer.
         """
         most = self.turn_seconds(someone_decodes=False)
-        return min(most, max(self.moment_seconds, efficient_seconds))
-
-    @property
-    def moment_seconds(self) -> float:
-        """What one prompt may wait for another's sake while nobody decodes; where prompts come
-        first anyway, as long as a turn takes."""
-        factor = _MOMENT_FACTOR if self.decode_share > 0 else _ALONE_FACTOR
-        return self.stall_seconds * factor
+        if self.decode_share == 0:
+            return most
+        return min(most, max(self.stall_seconds * _LONE_FACTOR, efficient_seconds))
 
 
 def strictest(paces: Sequence[Pace]) -> Pace | None:

@@ -39,7 +39,7 @@ def plan_slices(
     no longer than `drawing_seconds` draw. Advances the sequences.
 
     Prompts that are complete do not wait for a piece of one that is not, nor for one that takes
-    more than a moment and than they took: their turn ends there.
+    longer than a stall and than they did: their turn ends there.
     A row that reaches a boundary rests until the next turn, for its caches are copied in between;
     so does one that races the disk, for it may leap.
     """
@@ -57,7 +57,7 @@ def plan_slices(
             if slices and width < min(_LINE_TOKENS, pending[0].slice_tokens_left):
                 break
         alone = cost.predict(width, pending[0].computed_tokens + width / 2)
-        is_long = alone > max(pace.moment_seconds, seconds - left)
+        is_long = pace.decode_share > 0 and alone > max(pace.stall_seconds, seconds - left)
         if has_complete and (is_long or width < pending[0].slice_tokens_left):
             break
         rows = _rectangle(pending, width, cost=cost, seconds=left)
