@@ -19,7 +19,8 @@ from engine.core.step import Step
 
 STALL_FACTOR = 1.6  # a cost learned from few prompts may be wrong by so much
 STEP_SECONDS = 0.005  # a few decode steps
-LEARNING_STEPS = 300  # of all models; costs and step times are guesses before
+LEARNING_STEPS = 100  # costs and step times are guesses before
+LEARNING_SLICES = 4  # of each model: one that was just loaded has read nothing yet
 SHARES_KEPT = 4  # a slice is booked a step or two after it was decided, with the share of then
 
 
@@ -44,7 +45,8 @@ class TimeBounds:
         if self._steps_to_learn > 0:
             self._steps_to_learn -= bool(step.computed_row_ids)
         elif someone_decodes:
-            self._check_stall(step, seconds)
+            if all(one.cost._num_learned >= LEARNING_SLICES for one in schedulers):
+                self._check_stall(step, seconds)
             self._check_shares(step, seconds, schedulers)
             return
         self._start()

@@ -161,7 +161,7 @@ NASTY = {
     "powers": ("regex", "((a{1,1000}){1,1000}){1,1000}"),
     "stars": ("regex", "((a|b)*c?)*" * 500),
     "backwards": ("regex", ".*a.{5000}"),
-    "choices": ("choice", WORDS),
+    "choices": ("choice", [f"{word} {number}" for number in range(8) for word in WORDS]),
     "rules": ("lark", "start: " + " ".join(["start"] * 500) + ' | "a" | ""'),
 }
 
@@ -182,7 +182,7 @@ def test_nothing_nasty_harms_the_desk(desk: GrammarDesk) -> None:
         return not pending
 
     wait_until(all_are_settled, seconds=60.0)
-    assert {"deep", "product", "crossing"} <= refused.keys()
+    assert {"deep", "product", "crossing", "choices"} <= refused.keys()
     assert {one.param for one in refused.values()} == {PARAM}
     wait_until(lambda: desk.check([nasty("regex", "after(wards)?")]))
 
