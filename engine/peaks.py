@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from engine.core.step import Group, Outcome, Step, StepRunner
+from engine.core.step import Outcome, PassingRunner, Step, StepRunner
 from engine.sizing.estimate import Estimate, Parts
 from engine.sizing.learning import Learned, PeakLearner
 from engine.vector_handle import Computer
@@ -57,7 +57,7 @@ class ModelPeaks:
         self.estimate.correction = Correction(slices=self.slices.factors, steps=self.steps.factors)
 
 
-class MeasuredRunner:
+class MeasuredRunner(PassingRunner):
     """`note_learned` hears of everything learned."""
 
     def __init__(
@@ -68,7 +68,7 @@ class MeasuredRunner:
         *,
         note_learned: Callable[[], None] = lambda: None,
     ):
-        self._runner = runner
+        super().__init__(runner)
         self._model = model
         self._estimate = model.estimate
         self._peaks = peaks
@@ -76,32 +76,9 @@ class MeasuredRunner:
         self._num_decodes = 0
         self._joined: dict[int, int] = {}  # its tokens less the steps before it joined
 
-    @property
-    def slices_on_grid(self) -> bool:
-        return self._runner.slices_on_grid
-
-    @property
-    def drawing_share(self) -> float | None:
-        return self._runner.drawing_share
-
-    @property
-    def num_bytes(self) -> int:
-        return self._runner.num_bytes
-
-    @property
-    def num_groups(self) -> int:
-        return self._runner.num_groups
-
-    @property
-    def growing(self) -> tuple[tuple[int, int], ...]:
-        return self._runner.growing
-
-    def groups_after(self, step: Step) -> tuple[Group, ...]:
-        return self._runner.groups_after(step)
-
     def reset(self) -> None:
         self._joined = {}
-        self._runner.reset()
+        super().reset()
 
     def run(self, step: Step) -> Outcome | None:
         self._follow(step)

@@ -137,3 +137,39 @@ class StepRunner(Protocol):
     def groups_after(self, step: Step) -> tuple[Group, ...]: ...
     def run(self, step: Step) -> Outcome | None: ...
     def reset(self) -> None: ...
+
+
+class PassingRunner:
+    """Does what another one does, but for what is derived from it."""
+
+    def __init__(self, runner: StepRunner):
+        self._runner = runner
+
+    @property
+    def slices_on_grid(self) -> bool:
+        return self._runner.slices_on_grid
+
+    @property
+    def drawing_share(self) -> float | None:
+        return self._runner.drawing_share
+
+    @property
+    def num_bytes(self) -> int:
+        return self._runner.num_bytes
+
+    @property
+    def num_groups(self) -> int:
+        return self._runner.num_groups
+
+    @property
+    def growing(self) -> tuple[tuple[int, int], ...]:
+        return self._runner.growing
+
+    def groups_after(self, step: Step) -> tuple[Group, ...]:
+        return self._runner.groups_after(step)
+
+    def run(self, step: Step) -> Outcome | None:
+        return self._runner.run(step)
+
+    def reset(self) -> None:
+        self._runner.reset()

@@ -13,7 +13,7 @@ from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
 from engine.core.answer import Piece, TextStream
 from engine.core.constraint import PendingGrammar
-from engine.core.step import Group, Outcome, Step, StepRunner
+from engine.core.step import Outcome, PassingRunner, Step, StepRunner
 from engine.handle import ModelHandle
 from engine.live_request import LiveRequest
 from engine.model import snapshots
@@ -68,39 +68,13 @@ def failure(run: Run) -> wire.Code:
     return end.code
 
 
-class BreakingRunner:
+class BreakingRunner(PassingRunner):
     """The real one, whose steps fail while they slice or decode the culprit's row."""
 
     def __init__(self, runner: StepRunner, *, in_slices: bool):
-        self._runner = runner
+        super().__init__(runner)
         self._in_slices = in_slices
         self._rows: set[int] = set()
-
-    @property
-    def slices_on_grid(self) -> bool:
-        return self._runner.slices_on_grid
-
-    @property
-    def drawing_share(self) -> float | None:
-        return self._runner.drawing_share
-
-    @property
-    def num_bytes(self) -> int:
-        return self._runner.num_bytes
-
-    @property
-    def num_groups(self) -> int:
-        return self._runner.num_groups
-
-    @property
-    def growing(self) -> tuple[tuple[int, int], ...]:
-        return self._runner.growing
-
-    def groups_after(self, step: Step) -> tuple[Group, ...]:
-        return self._runner.groups_after(step)
-
-    def reset(self) -> None:
-        self._runner.reset()
 
     def run(self, step: Step) -> Outcome | None:
         for one in step.slices:
