@@ -11,6 +11,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from accounts.models.people import User
+from accounts.prepared import Given
 
 EXPIRES_SOON = datetime.timedelta(days=7)  # from then on its person is told
 
@@ -33,7 +34,7 @@ class ApiKeyQuerySet(models.QuerySet["ApiKey"]):
         """As `ApiKey.expires_soon`."""
         return self.usable(now).filter(expires_at__lte=now + EXPIRES_SOON, replaced_by=None)
 
-    def usable(self, now: datetime.datetime) -> ApiKeyQuerySet:
+    def usable(self, now: datetime.datetime | Given) -> ApiKeyQuerySet:
         return self.filter(
             Q(expires_at__isnull=True) | Q(expires_at__gt=now), revoked_at__isnull=True
         )

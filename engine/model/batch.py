@@ -17,7 +17,6 @@ from typing import Any
 
 import mlx.core as mx
 
-from engine.model import attention
 from engine.model import caches as row_caches
 from engine.model.caches import Apart, Caches
 
@@ -38,10 +37,12 @@ class NewRow:
 
 
 class RowBatch:
-    """`together_bytes`: so much of what is copied may be alive twice (caches.Apart)."""
+    """`together_bytes`: so much of what is copied may be alive twice (caches.Apart). `aligns`: for
+    matrix products on CUDA (aligned_rows.py)."""
 
-    def __init__(self, model: Any, *, together_bytes: int = 0):
+    def __init__(self, model: Any, *, aligns: bool, together_bytes: int = 0):
         self._model = model
+        self._aligns = aligns
         self._together_bytes = together_bytes
         self._caches: Caches = []
         self._is_level = True
@@ -131,9 +132,9 @@ class RowBatch:
         return kept
 
     def _joined_layers(self, rows: list[NewRow], added: list[Caches]) -> Iterator[Any]:
-        aligns = attention.is_bound(self._model)
+        aligns, apart = self._aligns, self._apart()
         if not self._is_level:
-            return row_caches.extending_padded(self._caches, added, self._apart(), aligns=aligns)
+            return row_caches.extending_padded(self._caches, added, apart, aligns=aligns)
         present, self._caches = self._caches, []
         lengths = {*self.lengths, *(row.length for row in rows)}
         parts = ([present] if present else []) + added
@@ -141,7 +142,7 @@ class RowBatch:
             return self._stacking(parts)
         self._is_level = False
         singles = row_caches.split_level(present, len(self.row_ids))
-        return row_caches.merging_padded(singles + added, self._apart(), aligns=aligns)
+        return row_caches.merging_padded(singles + added, apart, aligns=aligns)
 
     def _keep_caches(self, kept: list[int]) -> None:
         if self._is_level:

@@ -14,6 +14,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from engine.model import attention
 from engine.model import caches as row_caches
 from engine.model.batch import NewRow, RowBatch
 
@@ -65,7 +66,7 @@ class _Rows:
         for number, prompt in enumerate(self._prompts):
             rows.append(_prefilled(self._model, number, prompt))
             yield None
-        batch = RowBatch(self._model)
+        batch = RowBatch(self._model, aligns=attention.is_bound(self._model))
         batch.join(rows)
         for step in range(_NUM_STEPS):
             self._steps.append(batch.forward())

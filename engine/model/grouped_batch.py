@@ -16,6 +16,7 @@ from mlx_lm.models.cache import KVCache
 
 from engine.core.group_policy import GroupPolicy, Groups, Lengths
 from engine.core.step import Group
+from engine.model import attention
 from engine.model import caches as row_caches
 from engine.model.batch import NewRow, RowBatch
 from engine.model.caches import Caches
@@ -29,7 +30,8 @@ class GroupedBatch:
     what is copied may be alive twice."""
 
     def __init__(self, model: Any, *, pass_bytes: int, together_bytes: int = 0):
-        self._new_batch = partial(RowBatch, model, together_bytes=together_bytes)
+        aligns = attention.is_bound(model)  # goes through all modules
+        self._new_batch = partial(RowBatch, model, aligns=aligns, together_bytes=together_bytes)
         self._policy = GroupPolicy(pass_bytes=pass_bytes)
         self._groups: list[RowBatch] = []
         self._orders: list[mx.array] = []  # of each group, where its rows are among all

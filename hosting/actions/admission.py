@@ -12,12 +12,13 @@ import datetime
 import math
 from typing import Any
 
-from django.db.models import Exists
+from django.db.models import Exists, QuerySet
 from django.utils import timezone
 
 from accounts.kept import Kept
 from accounts.limits import Limits, allowance_for_request, lock_shared_budgets
 from accounts.models import ApiKey, User
+from accounts.prepared import Given, prepared
 from hosting.actions.limit_refusals import AccessEnded, LimitMet, TooLarge, forbidden_model
 from hosting.actions.meters import Meter, meters_of
 from hosting.actions.waiting import wait_seconds
@@ -104,13 +105,19 @@ def unlimited(asked: Asked) -> Terms:
 
 def _lock(asked: Asked) -> None:
     """From here to the commit nobody else admits for this person, or takes their access away."""
-    people = User.objects.select_for_update(no_key=True, of=("self",)).order_by()
-    people = people.filter(pk=asked.user.pk, is_active=True)
-    if asked.api_key is not None:
-        usable = ApiKey.objects.usable(timezone.now()).filter(pk=asked.api_key.pk)
-        people = people.filter(Exists(usable))
-    if not people.values_list("pk", flat=True):
+    given = {} if asked.api_key is None else {"key": asked.api_key.pk, "now": timezone.now()}
+    if not _locking(with_key=bool(given)).rows(person=asked.user.pk, **given):
         raise AccessEnded
+
+
+@prepared
+def _locking(*, with_key: bool) -> QuerySet[Any, Any]:
+    people = User.objects.select_for_update(no_key=True, of=("self",)).order_by()
+    people = people.filter(pk=Given("person"), is_active=True)
+    if with_key:
+        usable = ApiKey.objects.usable(Given("now")).filter(pk=Given("key"))
+        people = people.filter(Exists(usable))
+    return people.values_list("pk")
 
 
 def _met(asked: Asked, meter: Meter, wanted: int, now: datetime.datetime) -> LimitMet:

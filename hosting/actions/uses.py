@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Max, Q, QuerySet, Sum, Value
 
 from accounts.models import Spending, UsageRecord
+from accounts.prepared import Given, prepared
 from hosting.models import Generation
 
 MINUTE = datetime.timedelta(minutes=1)
@@ -39,23 +40,30 @@ def uses_of(
     person_id: int, now: datetime.datetime, *, counts_requests: bool, counts_tokens: bool
 ) -> list[Part]:
     """What is open, and where it is asked what began or ended within the minute."""
+    query = _uses(counts_requests=counts_requests, counts_tokens=counts_tokens)
+    return [Part(*row) for row in query.rows(person=person_id, after=now - MINUTE)]
+
+
+@prepared
+def _uses(*, counts_requests: bool, counts_tokens: bool) -> QuerySet[Any, Any]:
+    person, after = Given("person"), Given("after")
     is_queued = Q(state=Generation.State.QUEUED)
-    opened = _generations(person_id).open()
+    opened = _generations(person).open()
     parts = [_part(OPEN, opened, "reserved_tokens", Count("pk", filter=is_queued))]
     if counts_requests:
-        parts.append(_part(BEGAN, _began(person_id, now), "reserved_tokens"))
+        parts.append(_part(BEGAN, _began(person, after), "reserved_tokens"))
     if counts_tokens:
-        parts.append(_part(ENDED, _ended(person_id, now), "charged_tokens"))
+        parts.append(_part(ENDED, _ended(person, after), "charged_tokens"))
     # Apart, for no index serves an "or"
     first, *others = parts
-    return [Part(*row) for row in (first.union(*others, all=True) if others else first)]
+    return first.union(*others, all=True) if others else first
 
 
 def requests_leaving(
     person_id: int, api_key_id: int | None, now: datetime.datetime
 ) -> Iterator[tuple[datetime.datetime, int]]:
     """When each request of the last minute leaves it, and that it is one; the oldest first."""
-    rows = _of_key(_began(person_id, now), api_key_id).order_by("created_at")
+    rows = _of_key(_began(person_id, now - MINUTE), api_key_id).order_by("created_at")
     for began_at in rows.values_list("created_at", flat=True).iterator():
         yield began_at + MINUTE, 1
 
@@ -64,7 +72,7 @@ def tokens_leaving(
     person_id: int, api_key_id: int | None, now: datetime.datetime
 ) -> Iterator[tuple[datetime.datetime, int]]:
     """The same of the tokens of what ended within the last minute."""
-    lines = _of_key(_ended(person_id, now), api_key_id).order_by("created_at")
+    lines = _of_key(_ended(person_id, now - MINUTE), api_key_id).order_by("created_at")
     for ended_at, tokens in lines.values_list("created_at", "charged_tokens").iterator():
         yield ended_at + MINUTE, tokens
 
@@ -93,19 +101,18 @@ class Spent:
         return sum(tokens for day, tokens in self._days[subject].items() if first <= day <= last)
 
 
-def _generations(person_id: int) -> Any:
+def _generations(person_id: int | Given) -> Any:
     return Generation.objects.of(person_id).counted().order_by()
 
 
-def _began(person_id: int, now: datetime.datetime) -> QuerySet[Any]:
-    began: QuerySet[Any] = _generations(person_id).filter(created_at__gt=now - MINUTE)
+def _began(person_id: int | Given, after: datetime.datetime | Given) -> QuerySet[Any]:
+    began: QuerySet[Any] = _generations(person_id).filter(created_at__gt=after)
     return began
 
 
-def _ended(person_id: int, now: datetime.datetime) -> QuerySet[Any]:
+def _ended(person_id: int | Given, after: datetime.datetime | Given) -> QuerySet[Any]:
     """Lines of the ledger: each is written with the end of its generation."""
-    lines = UsageRecord.objects.filter(user_id=person_id, created_at__gt=now - MINUTE)
-    return lines.order_by()
+    return UsageRecord.objects.filter(user_id=person_id, created_at__gt=after).order_by()
 
 
 def _of_key(rows: QuerySet[Any], api_key_id: int | None) -> QuerySet[Any]:

@@ -13,6 +13,7 @@ from rest_framework import serializers
 
 from hosting.api.anthropic_messages import chat_messages
 from hosting.api.chat_request import ChatRequest, read_chat_request
+from hosting.api.checked import checked
 from hosting.api.dialect import Caller
 from hosting.api.errors import invalid
 from hosting.api.sampling_fields import optional
@@ -54,7 +55,7 @@ class MessageRequest(TokenCountRequest):
 
 def read_message_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
     """The chat that it stands for. Raises ApiError, ValidationError or Refusal."""
-    MessageRequest(data=body).is_valid(raise_exception=True)
+    checked(MessageRequest, body)
     chat = read_chat_request(_chat_body(body), caller)
     stops = tuple(body.get("stop_sequences") or ())
     orders = tuple(dataclasses.replace(order, stop=stops) for order in chat.orders)
@@ -63,7 +64,7 @@ def read_message_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
 
 def read_count_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
     """Raises ApiError, ValidationError or Refusal."""
-    TokenCountRequest(data=body).is_valid(raise_exception=True)
+    checked(TokenCountRequest, body)
     return read_chat_request(_chat_body(body), caller)
 
 

@@ -15,6 +15,7 @@ from engine import wire
 from hosting.actions.conversations import get_servable_model
 from hosting.actions.vector_orders import EmbedOrder
 from hosting.api.answer_view import AnswerView
+from hosting.api.checked import checked
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller, History
 from hosting.api.errors import invalid
@@ -63,9 +64,7 @@ class Embeddings(AnswerView):
         return await self.answer(http_request)
 
     def read(self, body: dict[str, Any], caller: Caller) -> Call:
-        checked = EmbeddingRequest(data=body)
-        checked.is_valid(raise_exception=True)
-        data = checked.validated_data
+        data = checked(EmbeddingRequest, body)
         texts, inputs = _read_input(body["input"])
         order = EmbedOrder(
             user=caller.user,

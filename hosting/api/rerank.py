@@ -12,6 +12,7 @@ from engine import wire
 from hosting.actions.conversations import get_servable_model
 from hosting.actions.vector_orders import RerankOrder
 from hosting.api.answer_view import AnswerView
+from hosting.api.checked import checked
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller, History
 from hosting.api.errors import invalid
@@ -45,9 +46,7 @@ class Rerank(AnswerView):
         return await self.answer(http_request)
 
     def read(self, body: dict[str, Any], caller: Caller) -> Call:
-        checked = RerankRequest(data=body)
-        checked.is_valid(raise_exception=True)
-        data = checked.validated_data
+        data = checked(RerankRequest, body)
         order = RerankOrder(
             user=caller.user,
             kind=Generation.Kind.API,

@@ -13,6 +13,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from hosting.api.chat_request import ChatRequest, ToolChoice, read_chat_request
+from hosting.api.checked import checked
 from hosting.api.dialect import Caller
 from hosting.api.errors import ApiError, ErrorAnswer, invalid, openai_form, unsupported
 from hosting.api.responses_input import chat_messages
@@ -96,7 +97,7 @@ class ReadResponse:
 
 def read_response_request(body: dict[str, Any], caller: Caller) -> ReadResponse:
     """Raises ApiError, ValidationError or Refusal."""
-    ResponseRequest(data=body).is_valid(raise_exception=True)
+    checked(ResponseRequest, body)
     for name, message in _NEEDS_STORE.items():
         if body.get(name):
             raise unsupported(name, message)

@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from hosting.actions.generations import Order, SamplingChoice
+from hosting.api.checked import checked
 from hosting.fields import Flag, Number, Text, Whole
 
 MAX_STOP_STRINGS = 4
@@ -78,9 +79,7 @@ class SamplingFields(serializers.Serializer[Any]):
 
 def checked_body(shape: type[serializers.Serializer[Any]], body: Any) -> dict[str, Any]:
     """What is given, without what is null. Raises ValidationError."""
-    checked = shape(data=body)
-    checked.is_valid(raise_exception=True)
-    return {name: value for name, value in checked.validated_data.items() if value is not None}
+    return {name: value for name, value in checked(shape, body).items() if value is not None}
 
 
 def sampling_choice(data: dict[str, Any]) -> SamplingChoice:

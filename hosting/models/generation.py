@@ -11,6 +11,8 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from accounts.prepared import Given
+
 # As the conditions of the partial indexes say it: of parameters SQLite does not know what they are
 _IS_OPEN = models.Func(
     models.F("state"),
@@ -24,7 +26,7 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
         """Those without a terminal event yet."""
         return self.filter(_IS_OPEN)
 
-    def of(self, person_id: int) -> GenerationQuerySet:
+    def of(self, person_id: int | Given) -> GenerationQuerySet:
         return self.filter(user_id=person_id)
 
     def counted(self) -> GenerationQuerySet:

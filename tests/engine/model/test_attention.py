@@ -129,7 +129,7 @@ def test_rows_that_come_and_go_stay_aligned_and_right(model: Any) -> None:
 
 
 def greedy_history(model: Any) -> list[list[int]]:
-    batch, history = RowBatch(model), []
+    batch, history = RowBatch(model, aligns=attention.is_bound(model)), []
     for number, length in enumerate((70, 9, 130, 64)):
         batch.join([prefilled(model, number, length)])
         history += steps(batch, 3 if number else 70)  # beyond a column

@@ -1,0 +1,77 @@
+"""A prepared query finds what the ORM's own does, each time with other values."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from django.db.models import Count, Max, QuerySet, Value
+from django.db.models.sql.compiler import SQLCompiler
+
+from accounts.models import User
+from accounts.prepared import Given, prepared
+
+pytestmark = pytest.mark.django_db
+
+FIRST = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
+DAY = datetime.timedelta(days=1)
+
+
+@pytest.fixture(autouse=True)
+def _people() -> None:
+    for number in range(4):
+        User.objects.create_user(f"p{number}@example.org", date_joined=FIRST + number * DAY)
+
+
+def joined_after(after: Any, email: Any) -> QuerySet[Any, Any]:
+    people = User.objects.order_by()
+    later = people.filter(date_joined__gt=after).values("is_active")
+    named = people.filter(email=email).values("is_active")
+    columns = {"number": Count("pk"), "newest": Max("date_joined")}
+    parts = (
+        rows.annotate(what=Value(what), **columns).values_list("what", "number", "newest")
+        for rows, what in ((later, "later"), (named, "named"))
+    )
+    return next(parts).union(*parts, all=True)
+
+
+@prepared
+def _joined() -> QuerySet[Any, Any]:
+    return joined_after(Given("after"), Given("email"))
+
+
+@prepared
+def _active(*, is_active: bool) -> QuerySet[Any, Any]:
+    return User.objects.filter(is_active=is_active, email=Given("email")).values_list("email")
+
+
+@pytest.mark.parametrize("day", [0, 2])
+def test_it_finds_what_the_orm_finds(day: int) -> None:
+    after, email = FIRST + day * DAY, f"p{day}@example.org"
+    rows = _joined().rows(after=after, email=email)
+    assert sorted(rows) == sorted(joined_after(after, email))
+    assert ("later", 3 - day, FIRST + 3 * DAY) in rows
+
+
+def test_each_form_of_it_is_another_query() -> None:
+    assert _active(is_active=True).rows(email="p1@example.org") == [("p1@example.org",)]
+    assert _active(is_active=False).rows(email="p1@example.org") == []
+
+
+def test_values_are_never_part_of_its_sql() -> None:
+    nasty = "x' OR 1=1 --"
+    assert _active(is_active=True).rows(email=nasty) == []
+    User.objects.create_user("q%s@example.org")
+    assert _active(is_active=True).rows(email="q%s@example.org") == [("q%s@example.org",)]
+
+
+def test_it_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _active(is_active=True).rows(email="p1@example.org")
+    monkeypatch.delattr(SQLCompiler, "as_sql")
+    assert _active(is_active=True).rows(email="p2@example.org") == [("p2@example.org",)]
+
+
+def test_a_value_that_is_missing_is_an_error() -> None:
+    with pytest.raises(KeyError, match="email"):
+        _active(is_active=True).rows()
