@@ -1,111 +1,58 @@
-"""Attention on CUDA, of decode steps and short slices: the one thing of mlx-lm that is replaced in
-place.
-
-MLX's fused kernel is three to seven times as slow there once rows of unequal length bring a mask
-array, and for every shape that it has not met it first plans for 40 ms. The same in plain matrix
-products does not mind the mask, given whole columns of keys (aligned_rows.py), nor new shapes:
-
-    softmax(q k^T * scale + mask) v,  heads grouped as they share keys
+"""Whose attention a model uses: the one thing of mlx-lm that is replaced in place.
 
 mlx-lm's models look `scaled_dot_product_attention` up in their own module, so `bind` puts ours
-there and changes nothing else. The loader's self-check compares it with the fused kernel on every
-load, and a model that answers differently keeps that.
+there and changes nothing else. The loader's self-check compares it with MLX's on every load, and a
+model that answers differently keeps that.
 """
 
 from __future__ import annotations
 
+import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models import base
 
-from engine.core.slicing import ANY_SHAPE_SCORES
+from engine.model import cpu_attention, cuda_attention
+
+Attention = Callable[..., mx.array]
 
 _NAME = "scaled_dot_product_attention"
-_fused = getattr(base, _NAME)
+_of_mlx: Attention = getattr(base, _NAME)
 
 
-def is_wanted() -> bool:
-    """Only CUDA's fused kernel needs it; Metal's takes masks."""
-    return bool(mx.cuda.is_available()) and mx.default_device() == mx.Device(mx.gpu)
+def wanted() -> Attention | None:
+    """What is better than MLX's own on this device; None where that is best."""
+    if mx.default_device() == mx.Device(mx.cpu):
+        has_slow_exp = (sys.platform, platform.machine()) == ("linux", "x86_64")
+        return cpu_attention.attention if has_slow_exp else None
+    return cuda_attention.attention if mx.cuda.is_available() else None
 
 
-def bind(model: Any) -> bool:
-    """Use our attention in this family. False: it has none of that name, or ours already."""
-    return _replace(model, _fused, attention)
+def bind(model: Any, ours: Attention) -> bool:
+    """Use ours in this family. False: it has none of that name, or ours already."""
+    return _replace(model, _of_mlx, ours)
 
 
-def is_bound(model: Any) -> bool:
-    return any(getattr(one, _NAME, None) is attention for one in _modules_of(model))
+def plans_shapes(model: Any) -> bool:
+    """Whether what cuda_attention.py says of shapes is true of it."""
+    return any(getattr(one, _NAME, None) is cuda_attention.attention for one in _modules_of(model))
 
 
 def unbind(model: Any) -> bool:
     """Undo `bind`; False: there is nothing to undo."""
-    return _replace(model, attention, _fused)
+    from_cpu = _replace(model, cpu_attention.attention, _of_mlx)
+    return _replace(model, cuda_attention.attention, _of_mlx) or from_cpu
 
 
-def _replace(model: Any, old: Any, new: Any) -> bool:
+def _replace(model: Any, old: Attention, new: Attention) -> bool:
     modules = [one for one in _modules_of(model) if getattr(one, _NAME, None) is old]
     for module in modules:
         setattr(module, _NAME, new)
     return bool(modules)
-
-
-def attention(
-    queries: mx.array,
-    keys: Any,
-    values: Any,
-    cache: Any,
-    scale: float,
-    mask: Any,
-    sinks: mx.array | None = None,
-) -> mx.array:
-    """As mlx-lm's: queries [B, H, n, D], keys and values [B, Hkv, L, D], result [B, H, n, D].
-
-    Long slices, equal rows, sinks and quantised caches stay with the fused kernel.
-    """
-    if sinks is None and not hasattr(cache, "bits"):
-        num_queries = queries.shape[2]
-        if num_queries == 1 and isinstance(mask, mx.array):
-            return composed(queries, keys, values, scale=scale, mask=mask)
-        if num_queries > 1 and queries.shape[0] * num_queries * keys.shape[2] <= ANY_SHAPE_SCORES:
-            return composed_slice(queries, keys, values, scale=scale, mask=mask)
-    result: mx.array = _fused(queries, keys, values, cache, scale, mask, sinks)
-    return result
-
-
-def composed(
-    queries: mx.array, keys: mx.array, values: mx.array, *, scale: float, mask: mx.array
-) -> mx.array:
-    """One query per row. `mask` [B, 1, 1, L] or smaller: booleans, or numbers to add."""
-    rows, heads, _, size = queries.shape
-    key_heads = keys.shape[1]
-    grouped = (queries * scale).reshape(rows, key_heads, heads // key_heads, size)
-    weights = _weights(grouped @ keys.swapaxes(-1, -2), mask)
-    return (weights @ values).reshape(rows, heads, 1, size)
-
-
-def composed_slice(
-    queries: mx.array, keys: mx.array, values: mx.array, *, scale: float, mask: Any
-) -> mx.array:
-    """Several queries per row. `mask`: None, "causal", or an array [n, L] or [B, 1, n, L]."""
-    rows, heads, num_queries, size = queries.shape
-    key_heads, num_keys = keys.shape[1:3]
-    grouped = (queries * scale).reshape(rows, key_heads, -1, size)
-    scores = (grouped @ keys.swapaxes(-1, -2)).reshape(rows, heads, num_queries, num_keys)
-    if isinstance(mask, str):
-        mask = base.create_causal_mask(num_queries, num_keys - num_queries)
-    weights = _weights(scores, mask).reshape(rows, key_heads, -1, num_keys)
-    return (weights @ values).reshape(rows, heads, num_queries, size)
-
-
-def _weights(scores: mx.array, mask: mx.array | None) -> mx.array:
-    if mask is not None:
-        scores = mx.where(mask, scores, -mx.inf) if mask.dtype == mx.bool_ else scores + mask
-    return mx.softmax(scores, axis=-1, precise=True)
 
 
 def _modules_of(model: Any) -> Iterator[ModuleType]:

@@ -66,7 +66,7 @@ class _Rows:
         for number, prompt in enumerate(self._prompts):
             rows.append(_prefilled(self._model, number, prompt))
             yield None
-        batch = RowBatch(self._model, aligns=attention.is_bound(self._model))
+        batch = RowBatch(self._model, aligns=attention.plans_shapes(self._model))
         batch.join(rows)
         for step in range(_NUM_STEPS):
             self._steps.append(batch.forward())

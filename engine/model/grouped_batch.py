@@ -30,7 +30,7 @@ class GroupedBatch:
     what is copied may be alive twice."""
 
     def __init__(self, model: Any, *, pass_bytes: int, together_bytes: int = 0):
-        aligns = attention.is_bound(model)  # goes through all modules
+        aligns = attention.plans_shapes(model)  # goes through all modules
         self._new_batch = partial(RowBatch, model, aligns=aligns, together_bytes=together_bytes)
         self._policy = GroupPolicy(pass_bytes=pass_bytes)
         self._groups: list[RowBatch] = []

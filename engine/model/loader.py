@@ -76,8 +76,8 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         while not tokenizer.done():
             wait([tokenizer], timeout=_MOMENT_SECONDS)
             yield LoadProgress(fraction=_WEIGHTS_FRACTION)
-        if attention.is_wanted():
-            attention.bind(model)
+        if (ours := attention.wanted()) is not None:
+            attention.bind(model, ours)
         is_batchable = None
         for is_batchable in _check_batching(model):  # noqa: B007 - the last one is the verdict
             yield LoadProgress(fraction=_WEIGHTS_FRACTION)

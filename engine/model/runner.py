@@ -84,7 +84,7 @@ class Runner:
 
     @property
     def slices_on_grid(self) -> bool:
-        return attention.is_bound(self._model)
+        return attention.plans_shapes(self._model)
 
     @property
     def drawing_share(self) -> float | None:

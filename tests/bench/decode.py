@@ -66,8 +66,7 @@ def run(options: Options) -> Report:
     report = Report()
     for name in options.models or ("tiny",):
         model = make_model(name)
-        is_ours_bound = attention.is_wanted()
-        bandwidth = measure_bandwidth() if is_ours_bound else None
+        bandwidth = measure_bandwidth() if mx.cuda.is_available() else None
         budget = Budget(options.seconds, num_parts=len(CELLS[name]) * len(LENGTHS) + 1)
         for (rows, context), bar in CELLS[name].items():
             for lengths in options.lengths or LENGTHS:
@@ -90,7 +89,7 @@ def make_model(name: str) -> Any:
         **SHAPES[name],  # type: ignore[arg-type]
     )
     model = qwen3.Model(arguments)
-    dtype = mx.bfloat16 if attention.is_wanted() else mx.float32
+    dtype = mx.bfloat16 if mx.cuda.is_available() else mx.float32
     model.update(tree_map(lambda array: array.astype(dtype), model.parameters()))
     mx.eval(model.parameters())
     return model
@@ -112,8 +111,8 @@ class OurLoop:
     """The handle of one model with a batch of rows."""
 
     def __init__(self, model: Any, *, rows: int, stall_ms: int = STALL_MS) -> None:
-        if attention.is_wanted():
-            attention.bind(model)
+        if (ours := attention.wanted()) is not None:
+            attention.bind(model, ours)
         spec = wire.ModelSpec(name="bench", path="/", max_rows=rows, stall_ms=stall_ms)
         self._handle = ModelHandle(
             spec,

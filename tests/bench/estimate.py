@@ -135,23 +135,23 @@ def open_model(name: str) -> tuple[Any, Estimate]:
     """A model on the device with an estimate that has learned nothing yet."""
     on_cpu = mx.default_device() == mx.Device(mx.cpu)
     usual = CPU_CORRECTION if on_cpu else METAL_CORRECTION
-    usual = CUDA_CORRECTION if attention.is_wanted() else usual
+    usual = CUDA_CORRECTION if mx.cuda.is_available() else usual
     if name in SHAPES:
         model = make_model(name)
-        if attention.is_wanted():
-            attention.bind(model)
+        if (ours := attention.wanted()) is not None:
+            attention.bind(model, ours)
         shape = shape_of({"model_type": "qwen3", **SHAPES[name]})
     else:
         path = tiny_model_path(name)
         *_, last = load(path, casts_to_float32=True)
         assert last.loaded is not None
         model, shape = last.loaded.model, read_shape(path)
-    compute_bytes = 2 if attention.is_wanted() and name in SHAPES else 4
+    compute_bytes = 2 if mx.cuda.is_available() and name in SHAPES else 4
     numbers = Numbers(
         compute_bytes=compute_bytes,
         may_fuse=not on_cpu,
         together_bytes=DeviceMemory().together_bytes,
-        composed_scores=ANY_SHAPE_SCORES if attention.is_wanted() else 0,
+        composed_scores=ANY_SHAPE_SCORES if mx.cuda.is_available() else 0,
     )
     return model, Estimate(shape, numbers, correction=usual)
 

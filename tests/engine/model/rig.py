@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -16,6 +17,7 @@ from engine.core.step import StepRunner
 from engine.handle import ModelHandle
 from engine.live_request import Voice
 from engine.metrics import Vitals
+from engine.model import attention
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
 from engine.safe_reuse import Reuse
@@ -99,13 +101,24 @@ def run_alone(name: str, work: wire.Work) -> list[int]:
 
 def reference_tokens(name: str, work: wire.Work) -> list[int]:
     """The greedy answer by mlx_lm's own single-sequence loop."""
-    steps = generate_step(
-        mx.array(work.prompt_token_ids),
-        loaded(name).model,
-        max_tokens=work.max_tokens,
-        sampler=lambda logprobs: mx.argmax(logprobs, axis=-1),
-    )
-    return [int(token_id) for token_id, _ in steps][: work.max_tokens]
+    with as_mlx_lm_has_it(name) as model:
+        steps = generate_step(
+            mx.array(work.prompt_token_ids),
+            model,
+            max_tokens=work.max_tokens,
+            sampler=lambda logprobs: mx.argmax(logprobs, axis=-1),
+        )
+        return [int(token_id) for token_id, _ in steps][: work.max_tokens]
+
+
+@contextlib.contextmanager
+def as_mlx_lm_has_it(name: str) -> Iterator[Any]:
+    """The model without our attention, for a while."""
+    model, ours = loaded(name).model, attention.wanted()
+    was_bound = attention.unbind(model)
+    yield model
+    if was_bound and ours is not None:
+        attention.bind(model, ours)
 
 
 def random_works(seed: int, count: int, *, longest: int = 100, **changes: Any) -> list[wire.Work]:

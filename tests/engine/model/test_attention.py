@@ -1,4 +1,4 @@
-"""Our attention equals the fused kernel's, and the models' families use it."""
+"""Our attentions equal MLX's, and the models' families use them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from mlx_lm.models import base
 from mlx_lm.utils import load_model
 
-from engine.model import attention
+from engine.model import attention, cpu_attention, cuda_attention
 from engine.model import caches as row_caches
 from engine.model.aligned_rows import COLUMN_TOKENS, AlignedRows
 from engine.model.batch import NewRow, RowBatch
@@ -25,9 +25,13 @@ ROWS, KEY_HEADS, LENGTH, SIZE = 3, 2, 37, 16
 
 @pytest.fixture(params=["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next"])
 def model(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Without our attention, whatever its family has in other tests."""
     loaded, _ = load_model(tiny_model_path(request.param))
+    was_bound, wanted = attention.unbind(loaded), attention.wanted()
     yield loaded
     attention.unbind(loaded)
+    if was_bound and wanted is not None:
+        attention.bind(loaded, wanted)
 
 
 def draws(heads: int, *, queries: int = 1) -> tuple[mx.array, mx.array, mx.array]:
@@ -45,21 +49,32 @@ def padding_mask(paddings: Sequence[int] = (0, 5, 30)) -> mx.array:
     return mx.arange(LENGTH)[None, None, None] >= lefts
 
 
+@pytest.fixture(params=[cuda_attention, cpu_attention])
+def ours(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> attention.Attention:
+    if request.param is cpu_attention:
+        monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
+    return request.param.attention
+
+
+def assert_equal_to_mlx(ours: attention.Attention, *given: Any, atol: float = 1e-5) -> None:
+    expected = base.scaled_dot_product_attention(*given)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "scaled_dot_product_attention", None)  # to call it would fail
+        found = ours(*given)
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(np.array(found), np.array(expected), atol=atol)
+
+
 @pytest.mark.parametrize("heads", [KEY_HEADS, 4 * KEY_HEADS])
 @pytest.mark.parametrize("is_boolean", [True, False])
-def test_it_equals_the_fused_kernel(heads: int, is_boolean: bool) -> None:
-    queries, keys, values = draws(heads)
+def test_it_equals_mlxs(ours: attention.Attention, heads: int, is_boolean: bool) -> None:
     mask = padding_mask() if is_boolean else mx.where(padding_mask(), 0.0, -mx.inf)
-    ours = attention.attention(queries, keys, values, None, 0.25, mask)
-    fused = base.scaled_dot_product_attention(queries, keys, values, None, 0.25, mask)
-    assert ours.shape == fused.shape == (ROWS, heads, 1, SIZE)
-    np.testing.assert_allclose(np.array(ours), np.array(fused), atol=1e-5)
+    assert_equal_to_mlx(ours, *draws(heads), None, 0.25, mask)
 
 
 @pytest.mark.parametrize("heads", [KEY_HEADS, 4 * KEY_HEADS])
 @pytest.mark.parametrize("kind", ["none", "causal", "window", "rows", "numbers"])
-def test_a_short_slice_equals_the_fused_kernel(heads: int, kind: str) -> None:
-    queries, keys, values = draws(heads, queries=9)
+def test_a_short_slice_on_cuda_equals_mlxs(heads: int, kind: str) -> None:
     window = base.create_causal_mask(9, LENGTH - 9, window_size=20)
     mask = {
         "none": None,
@@ -68,17 +83,45 @@ def test_a_short_slice_equals_the_fused_kernel(heads: int, kind: str) -> None:
         "rows": window[None, None] & padding_mask((0, 5, 20)),
         "numbers": mx.where(window, 0.0, -mx.inf),
     }[kind]
-    ours = attention.attention(queries, keys, values, None, 0.25, mask)
-    fused = base.scaled_dot_product_attention(queries, keys, values, None, 0.25, mask)
-    assert ours.shape == fused.shape == (ROWS, heads, 9, SIZE)
-    np.testing.assert_allclose(np.array(ours), np.array(fused), atol=1e-5)
+    given = (*draws(heads, queries=9), None, 0.25, mask)
+    assert_equal_to_mlx(cuda_attention.attention, *given)
+
+
+@pytest.mark.parametrize("heads", [KEY_HEADS, 4 * KEY_HEADS])
+@pytest.mark.parametrize("mask", ["causal", None])
+def test_level_rows_on_a_cpu_equal_mlxs(
+    heads: int, mask: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
+    assert_equal_to_mlx(cpu_attention.attention, *draws(heads), None, 0.25, mask)
+
+
+def test_scores_far_apart_are_numbers(ours: attention.Attention) -> None:
+    """Neither an overflow nor a sum of nothing."""
+    queries, keys, values = draws(KEY_HEADS)
+    given = (300 * queries, keys, values, None, 0.25, padding_mask())
+    assert_equal_to_mlx(ours, *given, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["few scores", "slice", "sinks", "half numbers"])
+def test_a_cpu_leaves_the_rest_to_mlx(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, keys, values = draws(KEY_HEADS, queries=9 if kind == "slice" else 1)
+    sinks = mx.zeros((KEY_HEADS,)) if kind == "sinks" else None
+    if kind != "few scores":
+        monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
+    if kind == "half numbers":
+        queries, keys, values = (one.astype(mx.float16) for one in (queries, keys, values))
+    monkeypatch.setattr(cpu_attention, "_of_one_query", None)  # to call it would fail
+    given = (queries, keys, values, None, 0.25, "causal", sinks)
+    expected = base.scaled_dot_product_attention(*given)
+    assert mx.array_equal(cpu_attention.attention(*given), expected)
 
 
 def test_a_long_slice_stays_fused(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, keys, values = draws(KEY_HEADS, queries=LENGTH)
-    monkeypatch.setattr(attention, "composed_slice", None)  # to call it would fail
-    monkeypatch.setattr(attention, "ANY_SHAPE_SCORES", ROWS * LENGTH * LENGTH - 1)
-    ours = attention.attention(queries, keys, values, None, 0.25, "causal")
+    monkeypatch.setattr(cuda_attention, "composed_slice", None)  # to call it would fail
+    monkeypatch.setattr(cuda_attention, "ANY_SHAPE_SCORES", ROWS * LENGTH * LENGTH - 1)
+    ours = cuda_attention.attention(queries, keys, values, None, 0.25, "causal")
     fused = base.scaled_dot_product_attention(queries, keys, values, None, 0.25, "causal")
     assert mx.array_equal(ours, fused)
 
@@ -92,31 +135,31 @@ def test_mlx_never_stops_serving_because_shapes_were_many() -> None:
 
 def test_a_bound_family_answers_unequal_rows_as_alone(model: Any) -> None:
     calls = []
-    composed = attention.composed
+    composed = cuda_attention.composed
 
     def counting(*arguments: Any, **named: Any) -> mx.array:
         calls.append(arguments[0].shape)
         return composed(*arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention, "composed", counting)
-        assert attention.bind(model)
+        patch.setattr(cuda_attention, "composed", counting)
+        assert attention.bind(model, cuda_attention.attention)
         verdict = [said for said in check_batching(model) if said is not None]
     assert verdict == [True]
     assert calls and all(shape[2] == 1 and shape[0] == 2 for shape in calls)
-    assert not attention.bind(model), "it is bound already"
+    assert not attention.bind(model, cuda_attention.attention), "it is bound already"
     assert attention.unbind(model)
 
 
 def test_an_attention_that_answers_otherwise_is_found(model: Any) -> None:
-    composed = attention.composed
+    composed = cuda_attention.composed
 
     def without_mask(*arguments: Any, **named: Any) -> mx.array:
         return composed(*arguments, **(named | {"mask": mx.array(True)}))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention, "composed", without_mask)
-        attention.bind(model)
+        patch.setattr(cuda_attention, "composed", without_mask)
+        attention.bind(model, cuda_attention.attention)
         verdict = [said for said in check_batching(model) if said is not None]
     assert verdict == [False]
 
@@ -124,12 +167,12 @@ def test_an_attention_that_answers_otherwise_is_found(model: Any) -> None:
 def test_rows_that_come_and_go_stay_aligned_and_right(model: Any) -> None:
     """Greedy tokens of a batch with joins and leaves, bound and not, are the same."""
     plain = greedy_history(model)
-    assert attention.bind(model)
+    assert attention.bind(model, cuda_attention.attention)
     assert greedy_history(model) == plain
 
 
 def greedy_history(model: Any) -> list[list[int]]:
-    batch, history = RowBatch(model, aligns=attention.is_bound(model)), []
+    batch, history = RowBatch(model, aligns=attention.plans_shapes(model)), []
     for number, length in enumerate((70, 9, 130, 64)):
         batch.join([prefilled(model, number, length)])
         history += steps(batch, 3 if number else 70)  # beyond a column

@@ -8,7 +8,14 @@ import pytest
 from mlx_lm.generate import BatchGenerator
 
 from engine import wire
-from tests.engine.model.rig import Run, loaded, make_handle, random_works, reference_tokens
+from tests.engine.model.rig import (
+    Run,
+    as_mlx_lm_has_it,
+    loaded,
+    make_handle,
+    random_works,
+    reference_tokens,
+)
 from tests.fakes import make_work
 
 ATTENTION, WINDOW, HYBRID, STATE, CHUNKED = (
@@ -63,17 +70,22 @@ def test_batch_generator_agrees() -> None:
     works = random_works(5, 6)
     run = Run(make_handle(ATTENTION))
     run_with_random_joins(run, works, seed=5)
-    generator = BatchGenerator(loaded(ATTENTION).model)
-    uids = generator.insert(
-        [list(work.prompt_token_ids) for work in works], [work.max_tokens for work in works]
-    )
-    answers: dict[int, list[int]] = {uid: [] for uid in uids}
-    while responses := generator.next_generated():
-        for response in responses:
-            answers[response.uid].append(response.token)
-    generator.close()
-    for uid, work in zip(uids, works, strict=True):
-        assert run.tokens(work.request_id) == answers[uid]
+    answers = batch_generator_tokens(works)
+    assert [run.tokens(work.request_id) for work in works] == answers
+
+
+def batch_generator_tokens(works: list[wire.Work]) -> list[list[int]]:
+    with as_mlx_lm_has_it(ATTENTION) as model:
+        generator = BatchGenerator(model)
+        uids = generator.insert(
+            [list(work.prompt_token_ids) for work in works], [work.max_tokens for work in works]
+        )
+        answers: dict[int, list[int]] = {uid: [] for uid in uids}
+        while responses := generator.next_generated():
+            for response in responses:
+                answers[response.uid].append(response.token)
+        generator.close()
+    return [answers[uid] for uid in uids]
 
 
 def test_a_cancelled_row_leaves_the_others_alone() -> None:
