@@ -124,7 +124,9 @@ class TimeLedger:
         self._owed_seconds += seconds * share / (1 - share)
 
     def book_decode(self) -> None:
-        self._owed_seconds = max(0.0, self._owed_seconds - self._decode_seconds)
+        """It pays back, or in advance for the slice that is still being computed."""
+        least_seconds = -self._decode_seconds if self.num_slices_in_flight else 0.0
+        self._owed_seconds = max(least_seconds, self._owed_seconds - self._decode_seconds)
 
     def learn_decode(self, seconds: float) -> None:
         self._decode_seconds += 0.1 * (

@@ -269,6 +269,23 @@ def test_rows_that_have_ended_are_owed_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("num_slices", "num_decodes", "owed_steps", "owes"),
+    [(1, 1, 1, False), (1, 9, 2, True), (0, 1, 1, True)],
+)
+def test_a_step_beside_a_slice_pays_for_it(
+    num_slices: int, num_decodes: int, owed_steps: int, owes: bool
+) -> None:
+    """In advance, for what that will owe; but no step pays for slices to come."""
+    ledger = TimeLedger()
+    ledger.num_slices_in_flight = num_slices
+    for _ in range(num_decodes):
+        ledger.book_decode()
+    ledger.num_slices_in_flight = 0
+    ledger.book_slice(owed_steps * ledger.decode_seconds, share=0.5)
+    assert ledger.owes_decode == owes
+
+
+@pytest.mark.parametrize(
     ("prompt_tokens", "share", "draws"),
     [(1, 0.1, False), (2, 0.1, True), (40, 0.1, True), (40, 0.5, False), (40, None, False)],
 )
