@@ -116,9 +116,11 @@ def as_mlx_lm_has_it(name: str) -> Iterator[Any]:
     """The model without our attention, for a while."""
     model, ours = loaded(name).model, attention.wanted()
     was_bound = attention.unbind(model)
-    yield model
-    if was_bound and ours is not None:
-        attention.bind(model, ours)
+    try:
+        yield model
+    finally:
+        if was_bound and ours is not None:
+            attention.bind(model, ours)
 
 
 def random_works(seed: int, count: int, *, longest: int = 100, **changes: Any) -> list[wire.Work]:

@@ -18,6 +18,7 @@ from engine.model import caches as row_caches
 from engine.model.aligned_rows import COLUMN_TOKENS, AlignedRows
 from engine.model.batch import NewRow, RowBatch
 from engine.model.capability import check_batching
+from engine.model.loader import load
 from tests.tiny_models import tiny_model_path
 
 ROWS, KEY_HEADS, LENGTH, SIZE = 3, 2, 37, 16
@@ -131,6 +132,20 @@ def test_mlx_never_stops_serving_because_shapes_were_many() -> None:
     ask = "import engine.model.attention, os; print(os.environ['MLX_ENABLE_CACHE_THRASHING_CHECK'])"
     said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert said.stdout == "0\n"
+
+
+def test_a_loaded_model_uses_what_is_wanted_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tiny_model_path("tiny-qwen3")
+    for wanted in (cpu_attention.attention, cuda_attention.attention):
+        monkeypatch.setattr(attention, "wanted", lambda wanted=wanted: wanted)
+        *_, last = load(path, casts_to_float32=True)
+        assert last.loaded is not None
+        family = sys.modules[type(last.loaded.model).__module__]
+        assert family.scaled_dot_product_attention is wanted
+        assert attention.unbind(last.loaded.model)
+    monkeypatch.undo()
+    if (usual := attention.wanted()) is not None:  # as other tests of this process have it
+        attention.bind(last.loaded.model, usual)
 
 
 def test_a_bound_family_answers_unequal_rows_as_alone(model: Any) -> None:
