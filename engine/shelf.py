@@ -20,6 +20,7 @@ from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
+from engine.model import kernels
 from engine.model.caches import Caches, new_caches
 from engine.model.encoder import load_encoder
 from engine.model.encoder_vectors import open_encoder
@@ -94,6 +95,7 @@ class DeviceShelf:
             kv_bits=spec.kv_bits,
             together_bytes=self._memory.together_bytes,
             composed_scores=ANY_SHAPE_SCORES if self._memory.kind == "cuda" else 0,
+            in_blocks=kernels.computes_in_blocks() and not _is_encoder(spec),
         )
 
     def active_bytes(self) -> int:

@@ -20,7 +20,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import load_model, load_tokenizer
 
-from engine.model import attention
+from engine.model import kernels
 from engine.model.capability import check_batching
 from engine.model.load_faults import explain
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit
@@ -76,8 +76,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         while not tokenizer.done():
             wait([tokenizer], timeout=_MOMENT_SECONDS)
             yield LoadProgress(fraction=_WEIGHTS_FRACTION)
-        if (ours := attention.wanted()) is not None:
-            attention.bind(model, ours)
+        kernels.bind(model, kernels.wanted())
         is_batchable = None
         for is_batchable in _check_batching(model):  # noqa: B007 - the last one is the verdict
             yield LoadProgress(fraction=_WEIGHTS_FRACTION)
@@ -121,12 +120,15 @@ def _headless_classes(config: dict[str, Any]) -> tuple[type, type]:
 
 
 def _check_batching(model: Any) -> Iterator[bool | None]:
-    """The verdict comes last. A model that answers differently with our attention keeps its own."""
+    """The verdict comes last. A model that only MLX's kernels batch rightly keeps those."""
     verdict = None
     for verdict in check_batching(model):
         yield verdict
-    if not verdict and attention.unbind(model):
-        yield from check_batching(model)
+    if not verdict and kernels.unbind(model):
+        for verdict in check_batching(model):
+            yield verdict
+        if not verdict:
+            kernels.bind(model, kernels.wanted())
 
 
 def _start_loading_tokenizer(path: Path, config: dict[str, Any]) -> Future[Any]:

@@ -20,8 +20,8 @@ import numpy as np
 from engine import wire
 from engine.cache.captures import Payload
 from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
-from engine.model import attention, snapshots
 from engine.model import caches as row_caches
+from engine.model import kernels, snapshots
 from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
@@ -84,7 +84,7 @@ class Runner:
 
     @property
     def slices_on_grid(self) -> bool:
-        return attention.plans_shapes(self._model)
+        return kernels.plans_shapes(self._model)
 
     @property
     def drawing_share(self) -> float | None:

@@ -6,9 +6,9 @@
     step  = activations and logits + attention scores + one layer's keys or values while they move
 
 Rows of unequal lengths are padded to the longest, and caches grow by GROWTH_TOKENS. Where attention
-is one fused kernel, scores never exist. Each of the three parts has a factor that measured peaks
-correct (sizing/learning.py): how many layers' buffers are alive at once depends on how far ahead
-of the device the host submits.
+is one fused kernel, or computed in blocks, scores never exist. Each of the three parts has a factor
+that measured peaks correct (sizing/learning.py): how many layers' buffers are alive at once depends
+on how far ahead of the device the host submits.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ Parts = tuple[float, float, float]  # bytes: activations, scores, what is copied
 class Numbers:
     """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element.
     `together_bytes`: so much of what is copied is alive twice. `composed_scores`: of slices with no
-    more (queries by keys, of a head) attention is composed although it could be fused."""
+    more (queries by keys, of a head) attention is composed although it could be fused.
+    `in_blocks`: attention keeps its scores in the processor's cache (model/cpu_attention.py)."""
 
     compute_bytes: int
     may_fuse: bool
     kv_bits: int | None = None
     together_bytes: int = 0
     composed_scores: int = 0
+    in_blocks: bool = False
 
     @property
     def kv_bytes(self) -> float:
@@ -62,8 +64,10 @@ class Estimate:
         self.shape = shape
         self.numbers = numbers
         self.correction = correction or (METAL_CORRECTION if numbers.may_fuse else CPU_CORRECTION)
-        may_fuse = numbers.may_fuse and numbers.kv_bits is None
+        keeps_numbers = numbers.kv_bits is None
+        may_fuse = numbers.may_fuse and keeps_numbers
         self._is_fused = may_fuse and shape.head_size in _FUSED_HEAD_SIZES
+        self._is_in_blocks = numbers.in_blocks and keeps_numbers and not shape.has_own_attention
 
     @cached_property
     def token_bytes(self) -> float:
@@ -188,10 +192,10 @@ class Estimate:
         return num_rows * activations, num_rows * scores, num_rows * old_layer
 
     def step_parts(self, num_rows: int, longest_tokens: int) -> Parts:
-        """As the formula has it. Decode steps have scores on every device."""
+        """As the formula has it. No device fuses the attention of single queries."""
         logits = self.shape.vocab_size * 4 * _LOGIT_COPIES
         activations = self._activation_elements * self.numbers.compute_bytes
-        scores = self.shape.query_heads * longest_tokens * self.numbers.compute_bytes
+        scores = self._composed_bytes(1, longest_tokens)
         moved = self._moved_bytes(num_rows * self._growing_bytes(longest_tokens))
         return num_rows * (logits + activations), num_rows * scores, moved
 
@@ -258,10 +262,14 @@ class Estimate:
         return 3 * self.shape.hidden_size + attention + inner
 
     def _scores_bytes(self, queries: int, length: int) -> int:
-        shape = self.shape
         if self._is_fused and queries > 8 and not self._composes(queries, length):
-            return shape.query_heads * queries * shape.head_size * 4
-        return shape.query_heads * queries * length * self.numbers.compute_bytes
+            return self.shape.query_heads * queries * self.shape.head_size * 4
+        return self._composed_bytes(queries, length)
+
+    def _composed_bytes(self, queries: int, length: int) -> int:
+        if self._is_in_blocks:
+            return 0
+        return self.shape.query_heads * queries * length * self.numbers.compute_bytes
 
     def _composes(self, queries: int, length: int) -> bool:
         return self._is_fused and queries * length <= self.numbers.composed_scores

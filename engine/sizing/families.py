@@ -24,6 +24,13 @@ _WINDOW_FAMILIES = {
 _LATENT_FAMILIES = {
     *("deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa", "longcat_flash"),
 }
+# Whose scores are arrays of their own, all heads', queries and keys' at once.
+_OWN_ATTENTION_FAMILIES = {"gemma2", "olmo", "plamo2", "deepseek_v41"}
+
+
+def has_own_attention(text: Config) -> bool:
+    """Of latents, a part of the scores is added as a mask."""
+    return bool(text.get("kv_lora_rank")) or text.get("model_type") in _OWN_ATTENTION_FAMILIES
 
 
 def head_size(text: Config, *, hidden: int, heads: int) -> int:

@@ -23,7 +23,8 @@ class UnreadableConfig(Exception):
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """`head_size` is that of queries and keys; `mlp_size` what one token's MLP is wide, all active
-    experts together; `layers` what the caches keep."""
+    experts together; `layers` what the caches keep. `has_own_attention`: its scores are arrays of
+    its own, however others' are computed."""
 
     hidden_size: int
     query_heads: int
@@ -32,6 +33,7 @@ class Shape:
     vocab_size: int
     layers: tuple[Layers, ...]
     context_limit_tokens: int | None = None
+    has_own_attention: bool = False
 
 
 def read_shape(folder: Path) -> Shape:
@@ -62,6 +64,7 @@ def shape_of(config: dict[str, Any]) -> Shape:
             vocab_size=_first(text, "vocab_size", fallback=config.get("vocab_size")),
             layers=families.cached_layers(text, hidden=hidden, heads=heads, num_layers=num_layers),
             context_limit_tokens=context_limit(config),
+            has_own_attention=families.has_own_attention(text),
         )
     except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
         what = str(error).strip("'\"")

@@ -23,7 +23,7 @@ from engine import wire
 from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
-from engine.model import attention
+from engine.model import kernels
 from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
 from tests.bench.names import BATCH_GENERATOR, HEARTH
@@ -111,8 +111,7 @@ class OurLoop:
     """The handle of one model with a batch of rows."""
 
     def __init__(self, model: Any, *, rows: int, stall_ms: int = STALL_MS) -> None:
-        if (ours := attention.wanted()) is not None:
-            attention.bind(model, ours)
+        kernels.bind(model, kernels.wanted())
         spec = wire.ModelSpec(name="bench", path="/", max_rows=rows, stall_ms=stall_ms)
         self._handle = ModelHandle(
             spec,
@@ -137,7 +136,7 @@ class OurLoop:
 
 class TheirLoop:
     def __init__(self, model: Any, *, rows: int) -> None:
-        attention.unbind(model)
+        kernels.unbind(model)
         self._generator = BatchGenerator(model, completion_batch_size=rows)
         self._keys: dict[int, int] = {}
 

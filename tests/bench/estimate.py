@@ -22,7 +22,7 @@ import mlx.core as mx
 from engine import wire
 from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.core.step import Join, Slice, Step
-from engine.model import attention
+from engine.model import kernels
 from engine.model.loader import load
 from engine.model.memory import DeviceMemory, PeakMeter
 from engine.model.runner import Runner
@@ -138,8 +138,7 @@ def open_model(name: str) -> tuple[Any, Estimate]:
     usual = CUDA_CORRECTION if mx.cuda.is_available() else usual
     if name in SHAPES:
         model = make_model(name)
-        if (ours := attention.wanted()) is not None:
-            attention.bind(model, ours)
+        kernels.bind(model, kernels.wanted())
         shape = shape_of({"model_type": "qwen3", **SHAPES[name]})
     else:
         path = tiny_model_path(name)
@@ -152,6 +151,7 @@ def open_model(name: str) -> tuple[Any, Estimate]:
         may_fuse=not on_cpu,
         together_bytes=DeviceMemory().together_bytes,
         composed_scores=ANY_SHAPE_SCORES if mx.cuda.is_available() else 0,
+        in_blocks=kernels.computes_in_blocks(),
     )
     return model, Estimate(shape, numbers, correction=usual)
 

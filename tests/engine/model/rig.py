@@ -17,7 +17,7 @@ from engine.core.step import StepRunner
 from engine.handle import ModelHandle
 from engine.live_request import Voice
 from engine.metrics import Vitals
-from engine.model import attention
+from engine.model import kernels
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
 from engine.safe_reuse import Reuse
@@ -113,14 +113,14 @@ def reference_tokens(name: str, work: wire.Work) -> list[int]:
 
 @contextlib.contextmanager
 def as_mlx_lm_has_it(name: str) -> Iterator[Any]:
-    """The model without our attention, for a while."""
-    model, ours = loaded(name).model, attention.wanted()
-    was_bound = attention.unbind(model)
+    """The model without our kernels, for a while."""
+    model = loaded(name).model
+    was_bound = kernels.unbind(model)
     try:
         yield model
     finally:
-        if was_bound and ours is not None:
-            attention.bind(model, ours)
+        if was_bound:
+            kernels.bind(model, kernels.wanted())
 
 
 def random_works(seed: int, count: int, *, longest: int = 100, **changes: Any) -> list[wire.Work]:

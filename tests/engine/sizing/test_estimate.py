@@ -70,6 +70,22 @@ def test_scores_of_short_slices_exist_where_they_are_composed() -> None:
         assert needs.fixed_bytes + needs.token_bytes * tokens >= ours.alone_bytes(tokens)
 
 
+def test_scores_that_are_computed_in_blocks_take_nothing() -> None:
+    """But where they are arrays of the family's own, or of quantised caches."""
+    in_blocks = dataclasses.replace(CPU, in_blocks=True)
+    config = QWEN3_8B | {"head_dim": 256}
+    shape, own = shape_of(config), shape_of(config | {"model_type": "gemma2"})
+    scores = 32 * 2048 * 62_048 * 4
+    saved = Estimate(shape, CPU).slice_bytes(2048, 60_000)
+    saved -= Estimate(shape, in_blocks).slice_bytes(2048, 60_000)
+    assert scores <= saved <= 1.2 * scores
+    fewer = Estimate(shape, in_blocks).step_bytes(8, 60_000, moving_bytes=0)
+    assert Estimate(shape, CPU).step_bytes(8, 60_000, moving_bytes=0) - fewer >= 8 * 32 * 60_000 * 4
+    quantised = dataclasses.replace(in_blocks, kv_bits=8)
+    for composed in (Estimate(own, in_blocks), Estimate(shape, quantised)):
+        assert composed.slice_bytes(2048, 60_000) > scores
+
+
 def test_a_slice_shrinks_with_the_room_but_never_below_the_smallest() -> None:
     estimate = Estimate(shape_of(QWEN3_8B | {"head_dim": 256}), METAL)
     rooms = [64 * GIB, 4 * GIB, 1 * GIB, 0]

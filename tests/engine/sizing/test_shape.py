@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+from mlx_lm import models
 
 from engine.sizing.estimate import Estimate, Numbers
+from engine.sizing.families import has_own_attention
 from engine.sizing.shape import UnreadableConfig, read_shape, shape_of
 from tests.engine.sizing.configs import GPT_2, KNOWN, LLAMA_3_8B, QWEN3_30B_A3B
 
@@ -25,6 +28,20 @@ def test_all_active_experts_count() -> None:
     assert shape_of(QWEN3_30B_A3B).mlp_size == 8 * 768
     assert shape_of(LLAMA_3_8B).mlp_size == 14336
     assert shape_of(GPT_2).mlp_size == 4 * 768
+
+
+def test_families_with_an_attention_of_their_own_are_known() -> None:
+    """Of mlx-lm's: they compute scores, and not by the function that others share."""
+    sources = {path.stem: path.read_text() for path in Path(models.__path__[0]).glob("*.py")}
+    composes = re.compile(r"softmax|fast\.scaled_dot_product_attention")
+    shared = re.compile(r"import [^()]*scaled_dot_product_attention|^    scaled_dot_product", re.M)
+    own = {
+        name for name, text in sources.items() if composes.search(text) and not shared.search(text)
+    }
+    assert {"gemma2", "plamo2"} <= own
+    said = {name for name in sources if has_own_attention({"model_type": name})}
+    assert said == own - {"base"}
+    assert has_own_attention({"model_type": "deepseek_v3", "kv_lora_rank": 512})
 
 
 @pytest.mark.parametrize(

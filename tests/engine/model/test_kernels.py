@@ -1,4 +1,4 @@
-"""Our attentions equal MLX's, and the models' families use them."""
+"""Our kernels equal MLX's, and the models' families use them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx_lm.models import base
+from mlx_lm.models import activations, base
 from mlx_lm.utils import load_model
 
-from engine.model import attention, cpu_attention, cuda_attention
 from engine.model import caches as row_caches
+from engine.model import cpu_activation, cpu_attention, cuda_attention, kernels, loader
 from engine.model.aligned_rows import COLUMN_TOKENS, AlignedRows
 from engine.model.batch import NewRow, RowBatch
 from engine.model.capability import check_batching
@@ -26,13 +26,13 @@ ROWS, KEY_HEADS, LENGTH, SIZE = 3, 2, 37, 16
 
 @pytest.fixture(params=["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next"])
 def model(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """Without our attention, whatever its family has in other tests."""
+    """Without our kernels, whatever its family has in other tests."""
     loaded, _ = load_model(tiny_model_path(request.param))
-    was_bound, wanted = attention.unbind(loaded), attention.wanted()
+    was_bound = kernels.unbind(loaded)
     yield loaded
-    attention.unbind(loaded)
-    if was_bound and wanted is not None:
-        attention.bind(loaded, wanted)
+    kernels.unbind(loaded)
+    if was_bound:
+        kernels.bind(loaded, kernels.wanted())
 
 
 def draws(heads: int, *, queries: int = 1) -> tuple[mx.array, mx.array, mx.array]:
@@ -51,13 +51,13 @@ def padding_mask(paddings: Sequence[int] = (0, 5, 30)) -> mx.array:
 
 
 @pytest.fixture(params=[cuda_attention, cpu_attention])
-def ours(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> attention.Attention:
+def ours(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> kernels.Kernel:
     if request.param is cpu_attention:
         monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
     return request.param.attention
 
 
-def assert_equal_to_mlx(ours: attention.Attention, *given: Any, atol: float = 1e-5) -> None:
+def assert_equal_to_mlx(ours: kernels.Kernel, *given: Any, atol: float = 1e-5) -> None:
     expected = base.scaled_dot_product_attention(*given)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "scaled_dot_product_attention", None)  # to call it would fail
@@ -68,24 +68,54 @@ def assert_equal_to_mlx(ours: attention.Attention, *given: Any, atol: float = 1e
 
 @pytest.mark.parametrize("heads", [KEY_HEADS, 4 * KEY_HEADS])
 @pytest.mark.parametrize("is_boolean", [True, False])
-def test_it_equals_mlxs(ours: attention.Attention, heads: int, is_boolean: bool) -> None:
+def test_it_equals_mlxs(ours: kernels.Kernel, heads: int, is_boolean: bool) -> None:
     mask = padding_mask() if is_boolean else mx.where(padding_mask(), 0.0, -mx.inf)
     assert_equal_to_mlx(ours, *draws(heads), None, 0.25, mask)
+
+
+MASKS = {
+    "none": None,
+    "causal": "causal",
+    "window": base.create_causal_mask(9, LENGTH - 9, window_size=20),
+    "rows": base.create_causal_mask(9, LENGTH - 9)[None, None] & padding_mask((0, 5, 20)),
+    "numbers": mx.where(base.create_causal_mask(9, LENGTH - 9), 0.0, -mx.inf),
+    "heads": mx.random.normal((1, KEY_HEADS, 9, LENGTH), key=mx.random.key(1)),
+    "nothing": base.create_causal_mask(9, LENGTH - 9) & (mx.arange(9) != 4)[:, None],
+}
 
 
 @pytest.mark.parametrize("heads", [KEY_HEADS, 4 * KEY_HEADS])
 @pytest.mark.parametrize("kind", ["none", "causal", "window", "rows", "numbers"])
 def test_a_short_slice_on_cuda_equals_mlxs(heads: int, kind: str) -> None:
-    window = base.create_causal_mask(9, LENGTH - 9, window_size=20)
-    mask = {
-        "none": None,
-        "causal": "causal",
-        "window": window,
-        "rows": window[None, None] & padding_mask((0, 5, 20)),
-        "numbers": mx.where(window, 0.0, -mx.inf),
-    }[kind]
-    given = (*draws(heads, queries=9), None, 0.25, mask)
+    given = (*draws(heads, queries=9), None, 0.25, MASKS[kind])
     assert_equal_to_mlx(cuda_attention.attention, *given)
+
+
+@pytest.mark.parametrize("has_sinks", [False, True])
+@pytest.mark.parametrize("block_scores", [1, 400, 800, 1500, 10**6])
+@pytest.mark.parametrize("group", [1, 4])
+@pytest.mark.parametrize("kind", MASKS)
+def test_a_slice_on_a_cpu_equals_mlxs(
+    kind: str, group: int, block_scores: int, has_sinks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether rows, heads or queries are parted: 333 scores a head of one query head, 999 a row."""
+    monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
+    monkeypatch.setattr(cpu_attention, "_BLOCK_SCORES", block_scores)
+    heads, mask = group * KEY_HEADS, MASKS[kind]
+    if kind == "heads":
+        mask = mx.repeat(mask, group, axis=1)
+    sinks = mx.arange(heads) / heads if has_sinks else None
+    assert_equal_to_mlx(cpu_attention.attention, *draws(heads, queries=9), None, 0.25, mask, sinks)
+
+
+def test_scores_on_a_cpu_take_no_memory_of_mlxs() -> None:
+    queries, keys, values = (mx.random.normal((1, 8, 600, 16)) for _ in range(3))
+    mx.eval(queries, keys, values)
+    mx.clear_cache()
+    mx.reset_peak_memory()
+    before = mx.get_active_memory()
+    mx.eval(cpu_attention.attention(queries, keys, values, None, 0.25, "causal"))
+    assert mx.get_peak_memory() - before <= 4 * queries.nbytes  # a ninth of the scores
 
 
 @pytest.mark.parametrize("heads", [KEY_HEADS, 4 * KEY_HEADS])
@@ -97,25 +127,38 @@ def test_level_rows_on_a_cpu_equal_mlxs(
     assert_equal_to_mlx(cpu_attention.attention, *draws(heads), None, 0.25, mask)
 
 
-def test_scores_far_apart_are_numbers(ours: attention.Attention) -> None:
+def test_scores_far_apart_are_numbers(ours: kernels.Kernel) -> None:
     """Neither an overflow nor a sum of nothing."""
     queries, keys, values = draws(KEY_HEADS)
     given = (300 * queries, keys, values, None, 0.25, padding_mask())
     assert_equal_to_mlx(ours, *given, atol=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["few scores", "slice", "sinks", "half numbers"])
+@pytest.mark.parametrize("kind", ["few scores", "half numbers", "half values"])
 def test_a_cpu_leaves_the_rest_to_mlx(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    queries, keys, values = draws(KEY_HEADS, queries=9 if kind == "slice" else 1)
-    sinks = mx.zeros((KEY_HEADS,)) if kind == "sinks" else None
+    queries, keys, values = draws(KEY_HEADS)
     if kind != "few scores":
         monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
     if kind == "half numbers":
         queries, keys, values = (one.astype(mx.float16) for one in (queries, keys, values))
-    monkeypatch.setattr(cpu_attention, "_of_one_query", None)  # to call it would fail
-    given = (queries, keys, values, None, 0.25, "causal", sinks)
+    if kind == "half values":
+        values = values.astype(mx.bfloat16)
+    monkeypatch.setattr(cpu_attention, "_in_blocks", None)  # to call it would fail
+    given = (queries, keys, values, None, 0.25, "causal")
     expected = base.scaled_dot_product_attention(*given)
     assert mx.array_equal(cpu_attention.attention(*given), expected)
+
+
+@pytest.mark.parametrize("size", [100, 10_000])
+@pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
+def test_the_activation_on_a_cpu_equals_mlxs(size: int, dtype: mx.Dtype) -> None:
+    mx.random.seed(3)
+    gate, x = (40 * mx.random.normal((size,)).astype(dtype) for _ in range(2))
+    gate[:4] = mx.array([-1e30, -100.0, 0.0, 1e30])
+    found = cpu_activation.swiglu(gate, x)
+    assert found.dtype == dtype
+    expected = activations.swiglu(gate, x)
+    assert mx.allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_long_slice_stays_fused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,23 +172,39 @@ def test_a_long_slice_stays_fused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_mlx_never_stops_serving_because_shapes_were_many() -> None:
     """Whoever imports the engine's models, in whatever order."""
-    ask = "import engine.model.attention, os; print(os.environ['MLX_ENABLE_CACHE_THRASHING_CHECK'])"
+    ask = "import engine.model.kernels, os; print(os.environ['MLX_ENABLE_CACHE_THRASHING_CHECK'])"
     said = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert said.stdout == "0\n"
 
 
 def test_a_loaded_model_uses_what_is_wanted_here(monkeypatch: pytest.MonkeyPatch) -> None:
     path = tiny_model_path("tiny-qwen3")
-    for wanted in (cpu_attention.attention, cuda_attention.attention):
-        monkeypatch.setattr(attention, "wanted", lambda wanted=wanted: wanted)
+    for wanted in (kernels.ON_CPU, kernels.ON_CUDA):
+        monkeypatch.setattr(kernels, "wanted", lambda wanted=wanted: wanted)
         *_, last = load(path, casts_to_float32=True)
         assert last.loaded is not None
         family = sys.modules[type(last.loaded.model).__module__]
-        assert family.scaled_dot_product_attention is wanted
-        assert attention.unbind(last.loaded.model)
+        for name, ours in wanted.items():
+            assert getattr(family, name) is ours
+        assert kernels.unbind(last.loaded.model)
+        assert family.swiglu is activations.swiglu
     monkeypatch.undo()
-    if (usual := attention.wanted()) is not None:  # as other tests of this process have it
-        attention.bind(last.loaded.model, usual)
+    kernels.bind(last.loaded.model, kernels.wanted())  # as other tests of this process have it
+
+
+@pytest.mark.parametrize("helps", [True, False])
+def test_mlxs_kernels_come_back_only_where_they_make_rows_batchable(
+    helps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A family that nothing makes batchable keeps ours: its memory is estimated for them."""
+    verdicts = iter([False, helps])
+    monkeypatch.setattr(loader, "check_batching", lambda model: iter([None, next(verdicts)]))
+    monkeypatch.setattr(kernels, "wanted", lambda: kernels.ON_CPU)
+    *_, last = load(tiny_model_path("tiny-qwen3"), casts_to_float32=True)
+    assert last.loaded is not None and last.loaded.is_batchable == helps
+    assert kernels.unbind(last.loaded.model) != helps
+    monkeypatch.undo()
+    kernels.bind(last.loaded.model, kernels.wanted())
 
 
 def test_a_bound_family_answers_unequal_rows_as_alone(model: Any) -> None:
@@ -158,12 +217,12 @@ def test_a_bound_family_answers_unequal_rows_as_alone(model: Any) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_attention, "composed", counting)
-        assert attention.bind(model, cuda_attention.attention)
+        assert kernels.bind(model, kernels.ON_CUDA)
         verdict = [said for said in check_batching(model) if said is not None]
     assert verdict == [True]
     assert calls and all(shape[2] == 1 and shape[0] == 2 for shape in calls)
-    assert not attention.bind(model, cuda_attention.attention), "it is bound already"
-    assert attention.unbind(model)
+    assert not kernels.bind(model, kernels.ON_CUDA), "it is bound already"
+    assert kernels.unbind(model)
 
 
 def test_an_attention_that_answers_otherwise_is_found(model: Any) -> None:
@@ -174,7 +233,7 @@ def test_an_attention_that_answers_otherwise_is_found(model: Any) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda_attention, "composed", without_mask)
-        attention.bind(model, cuda_attention.attention)
+        kernels.bind(model, kernels.ON_CUDA)
         verdict = [said for said in check_batching(model) if said is not None]
     assert verdict == [False]
 
@@ -182,12 +241,12 @@ def test_an_attention_that_answers_otherwise_is_found(model: Any) -> None:
 def test_rows_that_come_and_go_stay_aligned_and_right(model: Any) -> None:
     """Greedy tokens of a batch with joins and leaves, bound and not, are the same."""
     plain = greedy_history(model)
-    assert attention.bind(model, cuda_attention.attention)
+    assert kernels.bind(model, kernels.ON_CUDA)
     assert greedy_history(model) == plain
 
 
 def greedy_history(model: Any) -> list[list[int]]:
-    batch, history = RowBatch(model, aligns=attention.plans_shapes(model)), []
+    batch, history = RowBatch(model, aligns=kernels.plans_shapes(model)), []
     for number, length in enumerate((70, 9, 130, 64)):
         batch.join([prefilled(model, number, length)])
         history += steps(batch, 3 if number else 70)  # beyond a column
