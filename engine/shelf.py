@@ -95,7 +95,7 @@ class DeviceShelf:
             kv_bits=spec.kv_bits,
             together_bytes=self._memory.together_bytes,
             composed_scores=ANY_SHAPE_SCORES if self._memory.kind == "cuda" else 0,
-            in_blocks=kernels.computes_in_blocks() and not _is_encoder(spec),
+            in_blocks=kernels.is_x86_processor() and not _is_encoder(spec),
         )
 
     def active_bytes(self) -> int:

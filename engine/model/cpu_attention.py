@@ -1,31 +1,23 @@
-"""Attention on x86 processors, where MLX computes an exponential in 16 to 28 ns, one by one, and
-NumPy, whose loops use the processor's vectors, in 1.6.
+"""Attention on x86 processors, where MLX computes an exponential in 16 to 28 ns, one by one.
 
-    softmax(q k^T * scale + mask) v,  heads grouped as they share keys
+Slices are computed in NumPy (cpu_slices.py). Decode steps have too few scores to wait for that;
+they draw on powers of two, which take MLX less than half as long:
 
-is computed in blocks that stay in the processor's cache, of rows, then heads, then queries; keys
-that no query of a block may see are left out. So scores take no memory to speak of, MLX knows
-nothing of them, and what comes before in the model's graph is evaluated here.
+    softmax(s) = 2^(s' - max s') / sum,  s' = s log2(e) = (q log2(e) scale) k^T + mask log2(e)
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+import math
 from typing import Any
 
 import mlx.core as mx
-import numpy as np
-import numpy.typing as npt
 from mlx_lm.models import base
 
-_LEAST_SCORES = 2**12  # fewer are quicker in MLX's own, where nothing is waited for
-_BLOCK_SCORES = 2**17
-_LEAST_QUERIES = 4  # of a block, as its keys are read anew
-_LOWEST = np.finfo(np.float32).min  # of what is hidden; as in MLX, all hidden are equal
+from engine.model import cpu_slices
 
-Floats = npt.NDArray[np.float32]
-Block = tuple[slice, slice, slice]  # rows, key heads, queries
+_LOG2_E = math.log2(math.e)
+_LEAST_SCORES = 2**12  # fewer are quicker in MLX's own, which is one call from Python
 
 
 def attention(
@@ -39,10 +31,14 @@ def attention(
 ) -> mx.array:
     """As mlx-lm's: queries [B, H, n, D], keys and values [B, Hkv, L, D], result [B, H, n, D].
 
-    Few scores, quantised caches and other numbers than float32 stay with MLX.
+    Few scores, quantised caches, other numbers than float32 and sinks of single queries stay with
+    MLX.
     """
     if not hasattr(cache, "bits") and _is_worth_it(queries, keys, values):
-        return _in_blocks(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
+        if queries.shape[2] > 1:
+            return cpu_slices.in_blocks(queries, keys, values, scale=scale, mask=mask, sinks=sinks)
+        if sinks is None:
+            return _of_one_query(queries, keys, values, scale=scale, mask=mask)
     result: mx.array = base.scaled_dot_product_attention(
         queries, keys, values, cache, scale, mask, sinks
     )
@@ -57,97 +53,24 @@ def _is_worth_it(queries: mx.array, keys: mx.array, values: mx.array) -> bool:
     )
 
 
-def _in_blocks(
+def _of_one_query(
     queries: mx.array,
     keys: mx.array,
     values: mx.array,
     *,
     scale: float,
     mask: mx.array | str | None,
-    sinks: mx.array | None,
 ) -> mx.array:
-    """`mask` [B or 1, H or 1, n or 1, L] or of fewer axes: booleans, or numbers to add. `sinks`
-    [H]: a score of each head that draws on no value."""
-    rows, heads, num_queries, _ = queries.shape
+    """`mask` [B or 1, H or 1, 1, L] or smaller: booleans, or numbers to add; the last query sees
+    all that is "causal"."""
+    rows, heads, _, size = queries.shape
     key_heads, num_keys = keys.shape[1:3]
-    shape = (rows, key_heads, heads // key_heads, num_queries)
-    is_causal = isinstance(mask, str)
-    queries = queries * scale
-    mx.eval(queries, keys, values)
-    all_queries = np.asarray(queries).reshape(*shape, -1)
-    all_keys, all_values = np.asarray(keys).swapaxes(-1, -2), np.asarray(values)
-    given = _by_key_head(mask, (*shape, num_keys)) if isinstance(mask, mx.array) else None
-    sink = None if sinks is None else np.asarray(sinks).reshape(key_heads, -1, 1, 1)
-    attended = np.empty((*shape, values.shape[-1]), np.float32)
-    for row, head, query in _blocks(shape, num_keys):
-        block = all_queries[row, head, :, query]
-        seen = num_keys - num_queries + query.stop if is_causal else num_keys
-        of_heads = block.reshape(*block.shape[:2], -1, block.shape[-1])  # they share their keys
-        lines = of_heads @ all_keys[row, head, :, :seen]
-        scores = lines.reshape(*block.shape[:-1], seen)
-        if given is not None:
-            _add_mask(scores, given[row, head, :, query])
-        elif is_causal:
-            _hide_later(scores)
-        sums = _exponentiate(scores, None if sink is None else sink[head])
-        drawn = (lines @ all_values[row, head, :seen]).reshape(*block.shape[:-1], -1)
-        np.divide(drawn, sums, out=attended[row, head, :, query])
-    return mx.array(attended.reshape(rows, heads, num_queries, -1))
-
-
-def _blocks(shape: tuple[int, int, int, int], num_keys: int) -> Iterator[Block]:
-    """`shape`: rows, key heads, query heads of each, queries."""
-    rows, key_heads, group, num_queries = shape
-    of_query = group * num_keys
-    of_head = of_query * num_queries
-    of_row = of_head * key_heads
-    if of_row <= _BLOCK_SCORES:
-        sizes = (_BLOCK_SCORES // of_row, key_heads, num_queries)
-    elif of_head <= _BLOCK_SCORES:
-        sizes = (1, _BLOCK_SCORES // of_head, num_queries)
-    else:
-        sizes = (1, 1, max(_LEAST_QUERIES, _BLOCK_SCORES // of_query))
-    return itertools.product(
-        _portions(rows, sizes[0]),
-        _portions(key_heads, sizes[1]),
-        _portions(num_queries, sizes[2]),
-    )
-
-
-def _portions(whole: int, size: int) -> list[slice]:
-    return [slice(start, min(start + size, whole)) for start in range(0, whole, size)]
-
-
-def _by_key_head(mask: mx.array, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """[B, Hkv, group, n, L], nothing of it copied."""
-    given = np.asarray(mask if mask.dtype == mx.bool_ else mask.astype(mx.float32))
-    given = given.reshape((1,) * (4 - given.ndim) + given.shape)
-    heads = given.shape[1]
-    by_head = (1, 1) if heads == 1 else shape[1:3]
-    return np.broadcast_to(given.reshape(given.shape[0], *by_head, *given.shape[2:]), shape)
-
-
-def _hide_later(scores: Floats) -> None:
-    """`scores` [..., n, L]: the last query sees all keys, each one before it a key less."""
-    num_queries, num_keys = scores.shape[-2:]
-    is_later = ~np.tri(num_queries, dtype=np.bool_)
-    np.copyto(scores[..., num_keys - num_queries :], _LOWEST, where=is_later)
-
-
-def _add_mask(scores: Floats, mask: npt.NDArray[Any]) -> None:
-    if mask.dtype == np.bool_:
-        np.copyto(scores, _LOWEST, where=~mask)
-    else:
-        scores += mask
-
-
-def _exponentiate(scores: Floats, sinks: Floats | None) -> Floats:
-    """In place, from each line's highest score; the lines' sums [..., n, 1]."""
-    with np.errstate(invalid="ignore"):  # what is no number stays none, and ends its own row
-        highest = scores.max(axis=-1, keepdims=True)
-        if sinks is not None:
-            highest = np.maximum(highest, sinks)
-        scores -= highest
-        np.exp(scores, out=scores)
-    sums: Floats = scores.sum(axis=-1, keepdims=True)
-    return sums if sinks is None else sums + np.exp(sinks - highest)
+    grouped = (queries * (scale * _LOG2_E)).reshape(rows, key_heads, heads // key_heads, size)
+    scores = (grouped @ keys.swapaxes(-1, -2)).reshape(rows, heads, 1, num_keys)
+    if isinstance(mask, mx.array):
+        is_boolean = mask.dtype == mx.bool_
+        scores = mx.where(mask, scores, -mx.inf) if is_boolean else scores + mask * _LOG2_E
+    powers = mx.power(2.0, scores - scores.max(axis=-1, keepdims=True))
+    sums = powers.sum(axis=-1, keepdims=True)
+    attended = powers.reshape(rows, key_heads, -1, num_keys) @ values
+    return attended.reshape(rows, heads, 1, -1) / sums

@@ -17,7 +17,7 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.models import activations, base
 
-from engine.model import cpu_activation, cpu_attention, cuda_attention
+from engine.model import cpu_activation, cpu_attention, cpu_linear, cuda_attention
 
 Kernel = Callable[..., mx.array]
 Kernels = Mapping[str, Kernel]  # by the name that families call it
@@ -30,15 +30,21 @@ ON_CUDA: Kernels = {_ATTENTION: cuda_attention.attention}
 
 def wanted() -> Kernels:
     """What is better than MLX's own on this device."""
-    if computes_in_blocks():
+    if is_x86_processor():
         return ON_CPU
     return ON_CUDA if mx.cuda.is_available() else {}
 
 
-def computes_in_blocks() -> bool:
-    """Whether attention's scores are no arrays of MLX's here (cpu_attention.py)."""
-    has_slow_exp = (sys.platform, platform.machine()) == ("linux", "x86_64")
-    return has_slow_exp and mx.default_device() == mx.Device(mx.cpu)
+def is_x86_processor() -> bool:
+    """Where MLX computes on one; its loops there do not use the processor's vectors."""
+    is_x86 = (sys.platform, platform.machine()) == ("linux", "x86_64")
+    return is_x86 and mx.default_device() == mx.Device(mx.cpu)
+
+
+def lay_out_weights(model: Any) -> None:
+    """As products on this device read them fastest; lazily."""
+    if is_x86_processor():
+        cpu_linear.lay_out(model)
 
 
 def bind(model: Any, ours: Kernels) -> bool:

@@ -70,6 +70,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         model, config = _read_model(path)
         if casts_to_float32:
             model.update(tree_map(as_float32, model.parameters()))
+        kernels.lay_out_weights(model)
         tokenizer = _start_loading_tokenizer(path, config)
         for fraction in evaluate_weights(model):
             yield LoadProgress(fraction=fraction * _WEIGHTS_FRACTION)

@@ -40,7 +40,7 @@ class Numbers:
     """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element.
     `together_bytes`: so much of what is copied is alive twice. `composed_scores`: of slices with no
     more (queries by keys, of a head) attention is composed although it could be fused.
-    `in_blocks`: attention keeps its scores in the processor's cache (model/cpu_attention.py)."""
+    `in_blocks`: slices keep their scores in the processor's cache (model/cpu_slices.py)."""
 
     compute_bytes: int
     may_fuse: bool
@@ -192,10 +192,10 @@ class Estimate:
         return num_rows * activations, num_rows * scores, num_rows * old_layer
 
     def step_parts(self, num_rows: int, longest_tokens: int) -> Parts:
-        """As the formula has it. No device fuses the attention of single queries."""
+        """As the formula has it. Decode steps have scores on every device."""
         logits = self.shape.vocab_size * 4 * _LOGIT_COPIES
         activations = self._activation_elements * self.numbers.compute_bytes
-        scores = self._composed_bytes(1, longest_tokens)
+        scores = self.shape.query_heads * longest_tokens * self.numbers.compute_bytes
         moved = self._moved_bytes(num_rows * self._growing_bytes(longest_tokens))
         return num_rows * (logits + activations), num_rows * scores, moved
 
@@ -262,14 +262,12 @@ class Estimate:
         return 3 * self.shape.hidden_size + attention + inner
 
     def _scores_bytes(self, queries: int, length: int) -> int:
-        if self._is_fused and queries > 8 and not self._composes(queries, length):
-            return self.shape.query_heads * queries * self.shape.head_size * 4
-        return self._composed_bytes(queries, length)
-
-    def _composed_bytes(self, queries: int, length: int) -> int:
+        shape = self.shape
         if self._is_in_blocks:
             return 0
-        return self.shape.query_heads * queries * length * self.numbers.compute_bytes
+        if self._is_fused and queries > 8 and not self._composes(queries, length):
+            return shape.query_heads * queries * shape.head_size * 4
+        return shape.query_heads * queries * length * self.numbers.compute_bytes
 
     def _composes(self, queries: int, length: int) -> bool:
         return self._is_fused and queries * length <= self.numbers.composed_scores

@@ -151,7 +151,7 @@ def open_model(name: str) -> tuple[Any, Estimate]:
         may_fuse=not on_cpu,
         together_bytes=DeviceMemory().together_bytes,
         composed_scores=ANY_SHAPE_SCORES if mx.cuda.is_available() else 0,
-        in_blocks=kernels.computes_in_blocks(),
+        in_blocks=kernels.is_x86_processor(),
     )
     return model, Estimate(shape, numbers, correction=usual)
 

@@ -14,7 +14,7 @@ from mlx_lm.models import activations, base
 from mlx_lm.utils import load_model
 
 from engine.model import caches as row_caches
-from engine.model import cpu_activation, cpu_attention, cuda_attention, kernels, loader
+from engine.model import cpu_activation, cpu_attention, cpu_slices, cuda_attention, kernels, loader
 from engine.model.aligned_rows import COLUMN_TOKENS, AlignedRows
 from engine.model.batch import NewRow, RowBatch
 from engine.model.capability import check_batching
@@ -100,7 +100,7 @@ def test_a_slice_on_a_cpu_equals_mlxs(
 ) -> None:
     """Whether rows, heads or queries are parted: 333 scores a head of one query head, 999 a row."""
     monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
-    monkeypatch.setattr(cpu_attention, "_BLOCK_SCORES", block_scores)
+    monkeypatch.setattr(cpu_slices, "_BLOCK_SCORES", block_scores)
     heads, mask = group * KEY_HEADS, MASKS[kind]
     if kind == "heads":
         mask = mx.repeat(mask, group, axis=1)
@@ -134,17 +134,28 @@ def test_scores_far_apart_are_numbers(ours: kernels.Kernel) -> None:
     assert_equal_to_mlx(ours, *given, atol=1e-3)
 
 
+@pytest.mark.parametrize("queries_each", [1, 9])
 @pytest.mark.parametrize("kind", ["few scores", "half numbers", "half values"])
-def test_a_cpu_leaves_the_rest_to_mlx(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    queries, keys, values = draws(KEY_HEADS)
+def test_a_cpu_leaves_the_rest_to_mlx(
+    kind: str, queries_each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, keys, values = draws(KEY_HEADS, queries=queries_each)
     if kind != "few scores":
         monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
     if kind == "half numbers":
         queries, keys, values = (one.astype(mx.float16) for one in (queries, keys, values))
     if kind == "half values":
         values = values.astype(mx.bfloat16)
-    monkeypatch.setattr(cpu_attention, "_in_blocks", None)  # to call it would fail
+    monkeypatch.setattr(cpu_attention, "_of_one_query", None)  # to call it would fail
+    monkeypatch.setattr(cpu_slices, "in_blocks", None)
     given = (queries, keys, values, None, 0.25, "causal")
+    expected = base.scaled_dot_product_attention(*given)
+    assert mx.array_equal(cpu_attention.attention(*given), expected)
+
+
+def test_sinks_of_single_queries_stay_with_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
+    given = (*draws(KEY_HEADS), None, 0.25, "causal", mx.zeros((KEY_HEADS,)))
     expected = base.scaled_dot_product_attention(*given)
     assert mx.array_equal(cpu_attention.attention(*given), expected)
 

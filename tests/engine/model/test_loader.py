@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm.utils import load_model
 
+from engine.model import kernels
 from engine.model.loader import (
     LoadFailed,
     load,
@@ -99,3 +102,40 @@ def test_a_model_with_its_own_code_is_not_run(bf16_folder: Path) -> None:
     (bf16_folder / "config.json").write_text(json.dumps({**config, "model_file": "evil.py"}))
     with pytest.raises(LoadFailed, match=r"evil\.py"):
         list(load(bf16_folder, casts_to_float32=True))
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_weights_keep_their_values_however_they_are_laid_out(
+    is_tied: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "is_x86_processor", lambda: False)
+    plain = fresh_model("tiny-qwen3", is_tied=is_tied)
+    monkeypatch.setattr(kernels, "is_x86_processor", lambda: True)
+    laid_out = fresh_model("tiny-qwen3", is_tied=is_tied)
+    tokens = mx.arange(50)[None]
+    np.testing.assert_allclose(np.array(laid_out(tokens)), np.array(plain(tokens)), atol=1e-4)
+    for (name, ours), (_, theirs) in zip(weights(laid_out), weights(plain), strict=True):
+        assert mx.array_equal(ours, theirs)
+        is_by_input = np.asarray(ours).T.flags.c_contiguous and ours.ndim == 2
+        assert is_by_input == (ours.ndim == 2 and ("proj" in name or "head" in name or is_tied))
+
+
+def test_a_load_lays_weights_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "is_x86_processor", lambda: True)
+    *_, last = load(tiny_model_path("tiny-qwen3"), casts_to_float32=True)
+    assert last.loaded is not None
+    weight = last.loaded.model.layers[0].mlp.down_proj.weight
+    assert np.asarray(weight).T.flags.c_contiguous
+
+
+def fresh_model(name: str, *, is_tied: bool) -> Any:
+    model, _ = load_model(tiny_model_path(name), lazy=True)
+    model.args.tie_word_embeddings = is_tied
+    kernels.lay_out_weights(model)
+    return model
+
+
+def weights(model: Any) -> list[tuple[str, mx.array]]:
+    found = tree_flatten(model.parameters())
+    mx.eval([array for _, array in found])
+    return found
