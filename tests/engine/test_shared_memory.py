@@ -146,8 +146,10 @@ def test_a_row_fails_for_memory_only_when_nobody_else_has_one(engine: Engine) ->
 
 
 def test_vectors_get_their_turn_beside_rows_that_fill_the_limit(engine: Engine) -> None:
-    """Chat goes on all the time: somebody new comes as soon as somebody has ended."""
-    engine.serve(spec(FIRST, kind=wire.ModelKind.EMBED), spec(SECOND, max_rows=8))
+    """Chat goes on all the time: somebody new comes as soon as somebody has ended. The model of
+    vectors is pinned, or rows that wait would have it unloaded before anybody asks it."""
+    vectors = spec(FIRST, kind=wire.ModelKind.EMBED, is_pinned=True)
+    engine.serve(vectors, spec(SECOND, max_rows=8))
     texts = tuple(tuple(range(start, start + 200)) for start in (10, 500, 1000, 2000))
     engine.embed("undisturbed", *texts, model=FIRST)
     chat = iter(works(SECOND, 2000, prompt_tokens=400))
