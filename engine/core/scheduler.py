@@ -246,7 +246,9 @@ class Scheduler:
         return max(own, of_others)
 
     def _is_short(self, prompt: Sequence) -> bool:
-        seconds = self.cost.predict(prompt.slice_tokens_left, prompt.computed_tokens)
+        """All of it that is computed here; the rest of a long one is not."""
+        tokens = prompt.sliced_tokens + prompt.slice_tokens_left
+        seconds = self.cost.predict(tokens, prompt.computed_tokens - prompt.sliced_tokens)
         return seconds <= self.pace.stall_seconds
 
     @property

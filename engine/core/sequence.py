@@ -32,8 +32,9 @@ class Sequence:
     - num_output_tokens <= num_drawn <= max_tokens.
 
     `boundaries` are positions, ascending, at which a slice has to end: what the row's caches hold
-    there is worth keeping. `races_from`: at so many computed tokens it began
-    to compute what the disk may still bring; None when there is no such race.
+    there is worth keeping. `sliced_tokens`: so many of the computed ones were not restored.
+    `races_from`: at so many computed tokens it began to compute what the disk may still bring;
+    None when there is no such race.
     """
 
     def __init__(self, work: wire.Work, *, delivered_token_ids: tuple[int, ...], arrived_at: float):
@@ -48,6 +49,7 @@ class Sequence:
         self.row_id: int | None = None
         self.status = Status.WAITING
         self.computed_tokens = 0
+        self.sliced_tokens = 0
         self.num_drawn = len(delivered_token_ids)
         self.boundaries: tuple[int, ...] = ()
         self.races_from: int | None = None
@@ -102,6 +104,7 @@ class Sequence:
         self.status = Status.WAITING
         self.row_id = None
         self.computed_tokens = 0
+        self.sliced_tokens = 0
         self.boundaries = ()
         self.races_from = None
         self.num_drawn = self.num_output_tokens

@@ -153,6 +153,7 @@ def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
     ends_at_boundary = rows[0].next_boundary == start + width
     for one in rows:
         one.computed_tokens = stop
+        one.sliced_tokens += stop - start
         one.num_drawn += draws
     return Slice(
         row_ids=row_ids,

@@ -142,6 +142,21 @@ def test_running_rows_keep_their_share_and_prompts_get_the_rest(share: float) ->
     assert seconds <= 3.0 / (1 - share) * 1.2
 
 
+def test_the_end_of_a_long_prompt_pays_for_its_time_as_its_beginning_did() -> None:
+    """It is no short prompt, though one slice completes it."""
+    bench = settled()
+    bench.add("victim", prompt_tokens=5, max_tokens=100_000)
+    for _ in range(10):
+        bench.turn()
+    before, since = len(bench.drawn_at["victim"]), bench.clock.now
+    for name in (f"long-{number}" for number in range(20)):
+        bench.add(name, prompt_tokens=250, max_tokens=1)
+        while name not in bench.drawn_at:
+            bench.turn()
+    kept = (len(bench.drawn_at["victim"]) - before) * 0.001 / (bench.clock.now - since)
+    assert kept == pytest.approx(PACE.decode_share, abs=0.06)
+
+
 def test_prompts_that_one_slice_completes_fill_the_batch_first() -> None:
     """Of sixteen equal requests at once the last hardly waits for the first one's answer."""
     prompts_only = seconds_until_all_began(settled(dataclasses.replace(PACE, decode_share=0.0)))
