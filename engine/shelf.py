@@ -89,13 +89,14 @@ class DeviceShelf:
             raise LoadFailed(str(error)) from error
 
     def _numbers(self, spec: wire.ModelSpec) -> Numbers:
+        is_in_blocks = kernels.is_x86_processor() and self._casts_to_float32
         return Numbers(
             compute_bytes=4 if self._casts_to_float32 else 2,
             may_fuse=not self._memory.is_cpu,
             kv_bits=spec.kv_bits,
             together_bytes=self._memory.together_bytes,
             composed_scores=ANY_SHAPE_SCORES if self._memory.kind == "cuda" else 0,
-            in_blocks=kernels.is_x86_processor() and not _is_encoder(spec),
+            in_blocks=is_in_blocks and not _is_encoder(spec),
         )
 
     def active_bytes(self) -> int:

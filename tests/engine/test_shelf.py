@@ -1,0 +1,57 @@
+"""What the shelf says of how a model is computed here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engine import wire
+from engine.core.pacing import TimeLedger
+from engine.estimates import Estimates
+from engine.metrics import Vitals
+from engine.model import kernels
+from engine.model.memory import DeviceMemory
+from engine.shelf import DeviceShelf
+from tests.engine.cache.toys import make_cache
+from tests.tiny_encoders import make_encoder
+from tests.tiny_models import tiny_model_path
+
+SLICE, CONTEXT = 512, 4_000
+
+
+def slice_bytes(spec: wire.ModelSpec, *, casts_to_float32: bool) -> int:
+    memory = DeviceMemory()
+    shelf = DeviceShelf(
+        memory,
+        ledger=TimeLedger(),
+        vitals=Vitals(engine_name="e", memory=memory),
+        prefixes=make_cache(),
+        estimates=Estimates(None, device="cpu"),
+        casts_to_float32=casts_to_float32,
+    )
+    estimate = shelf.estimate(spec)
+    assert estimate is not None
+    return estimate.slice_bytes(SLICE, CONTEXT)
+
+
+@pytest.mark.parametrize("casts_to_float32", [True, False])
+def test_scores_count_unless_slices_are_computed_in_blocks(
+    casts_to_float32: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On x86 processors, and in float32 only: numbers of 16 bits stay with MLX."""
+    spec = wire.ModelSpec(name="m", path=str(tiny_model_path("tiny-qwen3")))
+    monkeypatch.setattr(kernels, "is_x86_processor", lambda: False)
+    composed = slice_bytes(spec, casts_to_float32=casts_to_float32)
+    monkeypatch.setattr(kernels, "is_x86_processor", lambda: True)
+    here = slice_bytes(spec, casts_to_float32=casts_to_float32)
+    assert here < 0.5 * composed if casts_to_float32 else here == composed
+
+
+def test_scores_of_encoders_always_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_encoder(tmp_path, "bert")
+    spec = wire.ModelSpec(name="m", path=str(tmp_path), kind=wire.ModelKind.EMBED)
+    monkeypatch.setattr(kernels, "is_x86_processor", lambda: False)
+    composed = slice_bytes(spec, casts_to_float32=True)
+    monkeypatch.setattr(kernels, "is_x86_processor", lambda: True)
+    assert slice_bytes(spec, casts_to_float32=True) == composed
