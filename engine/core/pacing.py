@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from engine import wire
+from engine.core.step import Step
 
 _MOST_SLICE_TOKENS = 2048
 _LEAST_SLICE_TOKENS = 16
@@ -90,19 +91,20 @@ class TimeLedger:
     """Seconds of decoding owed to running rows for slices they waited for, whatever model theirs
     is and the slices'. One per device.
 
-    A decode step pays back when it is decided, with what steps took lately: the device works one
-    step ahead of what is measured.
+    A decode step pays back what it has taken. Those that the device has not finished count with
+    what steps took lately.
     """
 
     def __init__(self) -> None:
         self._owed_seconds = 0.0
         self._decode_seconds = 0.01
         self.num_slices_in_flight = 0
+        self.num_decodes_in_flight = 0
         self._line: list[Reader] = []
 
     @property
     def owes_decode(self) -> bool:
-        return self._owed_seconds > self._decode_seconds / 2
+        return self._owed_seconds > self._decode_seconds * (self.num_decodes_in_flight + 0.5)
 
     @property
     def decode_seconds(self) -> float:
@@ -120,18 +122,19 @@ class TimeLedger:
         """It has had its slice, or cannot take it now."""
         self._line = [one for one in self._line if one is not reader]
 
+    def note_in_flight(self, step: Step, count: int) -> None:
+        """`count` 1: the device begins it; -1: it has ended, or never will."""
+        self.num_slices_in_flight += count * bool(step.slices)
+        self.num_decodes_in_flight += count * bool(step.decodes)
+
     def book_slice(self, seconds: float, *, share: float) -> None:
         self._owed_seconds += seconds * share / (1 - share)
 
-    def book_decode(self) -> None:
-        """It pays back, or in advance for the slice that is still being computed."""
-        least_seconds = -self._decode_seconds if self.num_slices_in_flight else 0.0
-        self._owed_seconds = max(least_seconds, self._owed_seconds - self._decode_seconds)
-
-    def learn_decode(self, seconds: float) -> None:
-        self._decode_seconds += 0.1 * (
-            min(seconds, 10 * self._decode_seconds) - self._decode_seconds
-        )
+    def book_decode(self, seconds: float) -> None:
+        """A step has taken so long."""
+        self._owed_seconds = max(0.0, self._owed_seconds - seconds)
+        usual = self._decode_seconds
+        self._decode_seconds += 0.1 * (min(seconds, 10 * usual) - usual)
 
     def forgive(self) -> None:
         """Nobody decodes: nothing is owed to anybody."""

@@ -139,13 +139,13 @@ class Scheduler:
             step = self._decode_step(ready)
         if step.computed_row_ids:
             self._in_flight.append(step)
-            self._ledger.num_slices_in_flight += bool(step.slices)
+            self._ledger.note_in_flight(step, 1)
         return step
 
     def update(self, outcome: Outcome) -> list[tuple[Sequence, Drawn]]:
         """Learn from a computed step; the tokens drawn for rows that still live."""
         self._in_flight.remove(outcome.step)
-        self._ledger.num_slices_in_flight -= bool(outcome.step.slices)
+        self._ledger.note_in_flight(outcome.step, -1)
         self._num_decodes += bool(outcome.step.decodes)
         self._num_slices += bool(outcome.step.slices)
         self._learn(outcome)
@@ -171,7 +171,8 @@ class Scheduler:
         self._waiting = [*self._live.values(), *self._waiting]
         for sequence in self._live.values():
             sequence.forget_computed()
-        self._ledger.num_slices_in_flight -= sum(bool(step.slices) for step in self._in_flight)
+        for step in self._in_flight:
+            self._ledger.note_in_flight(step, -1)
         self._live, self._prefilling, self._batch = {}, [], []
         self._holders.clear()
         self._gone, self._in_flight = [], []
@@ -314,8 +315,6 @@ class Scheduler:
         for sequence in self._batch:
             sequence.num_drawn += 1
             sequence.computed_tokens += 1
-        if self._batch:
-            self._ledger.book_decode()
         return Step(
             leaves=leaves,
             joins=joins,
@@ -333,7 +332,7 @@ class Scheduler:
 
     def _learn(self, outcome: Outcome) -> None:
         if outcome.step.decodes:
-            self._ledger.learn_decode(outcome.seconds)
+            self._ledger.book_decode(outcome.seconds)
             return
         if self.is_decoding or self._others is not None:
             self._ledger.book_slice(outcome.seconds, share=self.decode_share)

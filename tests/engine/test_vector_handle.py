@@ -154,7 +154,7 @@ def test_who_decodes_is_paid_back_before_the_next_turn() -> None:
     rig.turn(others=PACE)
     assert len(rig.computer.runs) == num_runs
     while rig.ledger.owes_decode:
-        rig.ledger.book_decode()
+        rig.ledger.book_decode(0.01)
     rig.turn(others=PACE)
     assert len(rig.computer.runs) == num_runs + 1
 

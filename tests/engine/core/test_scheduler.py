@@ -10,8 +10,7 @@ import pytest
 
 from engine import wire
 from engine.core.cost import FIRST_USE_SECONDS
-from engine.core.pacing import Pace, TimeLedger
-from engine.core.scheduler import Scheduler
+from engine.core.pacing import Pace
 from engine.core.step import Step
 from tests.engine.core.scheduler_bench import PACE, Bench
 from tests.fakes import FakeRunner
@@ -272,32 +271,6 @@ def test_prompts_first_means_as_long_a_piece_as_there_can_be() -> None:
     bench.scheduler.pace = dataclasses.replace(PACE, stall_seconds=60.0, decode_share=0.0)
     bench.add("long", prompt_tokens=6000)
     assert sum(one.num_tokens for one in bench.turn().slices) >= 2048
-
-
-def test_rows_that_have_ended_are_owed_nothing() -> None:
-    ledger = TimeLedger()
-    ledger.book_slice(1.0, share=0.9)
-    bench = Bench()
-    bench.scheduler = Scheduler(PACE, ledger)
-    bench.add("alone", prompt_tokens=40)
-    assert bench.turn().slices and not ledger.owes_decode
-
-
-@pytest.mark.parametrize(
-    ("num_slices", "num_decodes", "owed_steps", "owes"),
-    [(1, 1, 1, False), (1, 9, 2, True), (0, 1, 1, True)],
-)
-def test_a_step_beside_a_slice_pays_for_it(
-    num_slices: int, num_decodes: int, owed_steps: int, owes: bool
-) -> None:
-    """In advance, for what that will owe; but no step pays for slices to come."""
-    ledger = TimeLedger()
-    ledger.num_slices_in_flight = num_slices
-    for _ in range(num_decodes):
-        ledger.book_decode()
-    ledger.num_slices_in_flight = 0
-    ledger.book_slice(owed_steps * ledger.decode_seconds, share=0.5)
-    assert ledger.owes_decode == owes
 
 
 @pytest.mark.parametrize(
