@@ -29,6 +29,7 @@ from accounts import audit
 from accounts.access import end_use_of_key
 from accounts.kept import Kept
 from accounts.models import ApiKey, Quota, User
+from accounts.prepared import Given, prepared
 
 MARK = "sk-hearth-"
 ID_LENGTH, SECRET_LENGTH, CHECKSUM_LENGTH = 8, 43, 6
@@ -140,8 +141,7 @@ def check_api_key(secret: str) -> ApiKey:
 
 def _open(secret: str) -> ApiKey:
     """In one query."""
-    prefix = secret[:PREFIX_LENGTH]
-    key = ApiKey.objects.select_related("user").filter(prefix=prefix).order_by().first()
+    key = next(iter(_of_prefix().objects(prefix=secret[:PREFIX_LENGTH])), None)
     secret_key = _matching_secret_key(secret, key.key_hash if key else _NO_HASH)
     if key is None or secret_key is None or not key.user.is_active:
         raise InvalidKey
@@ -152,6 +152,11 @@ def _open(secret: str) -> ApiKey:
     if secret_key != settings.SECRET_KEY:
         _hash_again(key, secret)
     return key
+
+
+@prepared
+def _of_prefix() -> QuerySet[ApiKey]:
+    return ApiKey.objects.select_related("user").filter(prefix=Given("prefix")).order_by()
 
 
 def keys_managed_by(user: User) -> QuerySet[ApiKey]:

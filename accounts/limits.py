@@ -19,9 +19,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from accounts.kept import Kept
 from accounts.models import ApiKey, Quota, User
+from accounts.prepared import Given, prepared
 
 NUMBERS = (
     *("requests_per_minute", "tokens_per_minute", "max_concurrent", "max_queued"),
@@ -102,7 +104,7 @@ _allowances: Kept[Allowance] = Kept()  # by person and key
 
 def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
     """The limits in force now, in one query."""
-    rows = list(Quota.objects.of(user, api_key).select_related("group").order_by("pk"))
+    rows = _set_for().objects(user=user.pk, api_key=api_key.pk if api_key else None)
     everybody = [row for row in rows if not (row.user_id or row.group_id or row.api_key_id)]
     groups = [row for row in rows if row.group_id]
     own = [row for row in rows if row.user_id]
@@ -114,6 +116,12 @@ def allowance_of(user: User, api_key: ApiKey | None = None) -> Allowance:
     key = _combined([_as_set(of_key[0])], days) if of_key else None
     shared = tuple(_shared_budget(row) for row in groups if _shares(row))
     return Allowance(person=person, key=key, effective=effective, shared=shared)
+
+
+@prepared
+def _set_for() -> QuerySet[Quota]:
+    set_for = Quota.objects.of(Given("user"), Given("api_key"))
+    return set_for.select_related("group").order_by("pk")
 
 
 def allowance_for_request(user: User, api_key: ApiKey | None) -> Allowance:

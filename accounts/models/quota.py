@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from accounts.models.api_keys import ApiKey
 from accounts.models.people import User
+from accounts.prepared import Given
 
 
 def check_time_zone(name: str) -> None:
@@ -26,7 +27,7 @@ def check_model_names(names: Any) -> None:
 
 
 class QuotaQuerySet(models.QuerySet["Quota"]):
-    def of(self, user: User, api_key: ApiKey | None) -> QuotaQuerySet:
+    def of(self, user: User | Given, api_key: ApiKey | Given | None) -> QuotaQuerySet:
         """Everything that was set for this person: own, the groups', the key's, everybody's."""
         everybody = Q(user=None, group=None, api_key=None)
         return self.filter(

@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from accounts.kept import Kept
 from accounts.models import User
+from accounts.prepared import Given, prepared
 from hosting.actions.forgetting import forget
 from hosting.actions.generations import cancel_generation, tenant_of
 from hosting.actions.hints import hint
@@ -105,16 +107,20 @@ def get_servable_model(name: str) -> HostedModel:
 
 
 def _find_servable_model(name: str) -> HostedModel:
-    servable = HostedModel.objects.servable()
     if not name:
-        default = servable.first()  # the default one is first
+        default = HostedModel.objects.servable().first()  # the default one is first
         if default is None:
             raise Refusal("model_not_found", "No model is ready yet.", field="model", status=404)
         return default
-    found = servable.filter(name=name).first()
-    if found is None:
+    found = _servable_of_name().objects(name=name)
+    if not found:
         raise Refusal("model_not_found", f"There is no model {name!r}.", field="model", status=404)
-    return found
+    return found[0]  # type: ignore[no-any-return]
+
+
+@prepared
+def _servable_of_name() -> QuerySet[HostedModel]:
+    return HostedModel.objects.servable().filter(name=Given("name")).order_by()
 
 
 def _checked_changes(conversation: Conversation, changes: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.db import models
 from django.db.models import Q
 
 from accounts.models import User
+from accounts.prepared import Given
 from engine import wire
 from hosting.models.pace import PRESETS, Pace, PaceNumbers
 
@@ -29,7 +30,7 @@ class HostedModelQuerySet(models.QuerySet["HostedModel"]):
         """What requests may name and engines may load."""
         return self.filter(is_enabled=True, state=HostedModel.State.READY)
 
-    def open_to(self, user: User) -> HostedModelQuerySet:
+    def open_to(self, user: User | Given) -> HostedModelQuerySet:
         """Those that everybody may use, and those of this person's groups."""
         of_groups = self.model.objects.exclude(allowed_groups=None)
         of_their_groups = self.model.objects.filter(allowed_groups__user=user)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 from django.db.models import Count, Max, QuerySet, Value
 from django.db.models.sql.compiler import SQLCompiler
+from django.forms.models import model_to_dict
 
-from accounts.models import User
+from accounts.keys import create_api_key
+from accounts.models import ApiKey, User
 from accounts.prepared import Given, prepared
 
 pytestmark = pytest.mark.django_db
@@ -46,12 +50,40 @@ def _active(*, is_active: bool) -> QuerySet[Any, Any]:
     return User.objects.filter(is_active=is_active, email=Given("email")).values_list("email")
 
 
+@prepared
+def _keys() -> QuerySet[ApiKey]:
+    return ApiKey.objects.select_related("user", "replaced_by").filter(name=Given("name"))
+
+
 @pytest.mark.parametrize("day", [0, 2])
 def test_it_finds_what_the_orm_finds(day: int) -> None:
     after, email = FIRST + day * DAY, f"p{day}@example.org"
     rows = _joined().rows(after=after, email=email)
     assert sorted(rows) == sorted(joined_after(after, email))
     assert ("later", 3 - day, FIRST + 3 * DAY) in rows
+
+
+def test_it_makes_the_objects_that_the_orm_makes(
+    django_assert_num_queries: Callable[[int], AbstractContextManager[Any]],
+) -> None:
+    user = User.objects.get(email="p1@example.org")
+    old, _ = create_api_key(user=user, name="laptop", scopes=["chat"], expires_at=FIRST + DAY)
+    new, _ = create_api_key(user=user, name="desk")
+    ApiKey.objects.filter(pk=old.pk).update(replaced_by=new)
+    _keys().objects(name="nobody's")
+    with django_assert_num_queries(1):
+        (found,) = _keys().objects(name="laptop")
+        assert (found.user, found.replaced_by) == (user, new)
+    expected = ApiKey.objects.select_related("user", "replaced_by").get(pk=old.pk)
+    for one, other in ((found, expected), (found.user, user), (found.replaced_by, new)):
+        assert model_to_dict(one) == model_to_dict(other)
+    assert (found.scopes, found.expires_at) == (["chat"], FIRST + DAY)
+    (unrelated,) = _keys().objects(name="desk")
+    assert unrelated.replaced_by is None
+
+    found.name = "renamed"
+    found.save()
+    assert ApiKey.objects.get(pk=old.pk).name == "renamed", "and they are rows as others are"
 
 
 def test_each_form_of_it_is_another_query() -> None:
