@@ -72,6 +72,7 @@ class Doorman:
         for checked in list(self._on_trial.values()):
             self._answer(checked.entry, partial(self._admit_tried, checked))
         self._refresh_places()
+        self._memory_check.prepare()
         if self._learn_models():
             self._warm_up()
 

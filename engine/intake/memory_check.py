@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 from engine import wire
 from engine.intake import refusal
 
-_FRESH_SECONDS = 1.0
+_FRESH_SECONDS = 2.0
+_IDLE_SECONDS = 0.9
 _LEAST_OUTPUT_TOKENS = 256  # with less room an answer is not worth beginning
 
 Beats = Callable[[], Iterable[wire.EngineStatus]]
@@ -30,7 +31,7 @@ class MemoryCheck:
 
     def check(self, work: wire.Work, *, param: str) -> wire.Work:
         """The work, its answer no longer than there is room for. Raises Refusal."""
-        self._refresh()
+        self._refresh(_FRESH_SECONDS)
         places = self._memories.get(work.model, [])
         if not places:
             return work
@@ -49,7 +50,7 @@ class MemoryCheck:
 
     def check_vectors(self, work: wire.VectorWork, *, param: str) -> wire.VectorWork:
         """The work, if its longest text fits alone; `param` holds the texts. Raises Refusal."""
-        self._refresh()
+        self._refresh(_FRESH_SECONDS)
         places = self._memories.get(work.model, [])
         lengths = [len(one) for one in work.inputs]
         longest = max(lengths)
@@ -65,8 +66,12 @@ class MemoryCheck:
             unloadable=best.pinned_that_holds(best.bytes_with(longest) - best.limit_bytes),
         )
 
-    def _refresh(self) -> None:
-        if self._clock() - self._read_at < _FRESH_SECONDS:
+    def prepare(self) -> None:
+        """To be called while nobody waits: then the next request seldom waits for heartbeats."""
+        self._refresh(_IDLE_SECONDS)
+
+    def _refresh(self, fresh_seconds: float) -> None:
+        if self._clock() - self._read_at < fresh_seconds:
             return
         self._read_at = self._clock()
         self._memories = {}
