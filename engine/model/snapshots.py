@@ -130,9 +130,13 @@ def _joined(slices: Sequence[tuple[list[mx.array], int]], *, room: int) -> Itera
     """Each array of the contents, over all slices, with room for the tokens that come next:
     growing would copy all of it once more."""
     for at in range(len(slices[0][0])):
-        parts = [content[at][..., :num_tokens, :] for content, num_tokens in slices]
+        parts = [_first_tokens(content[at], num_tokens) for content, num_tokens in slices]
         *before, _, width = parts[0].shape
         yield mx.concatenate([*parts, mx.zeros((*before, room, width), parts[0].dtype)], axis=2)
+
+
+def _first_tokens(array: mx.array, num_tokens: int) -> mx.array:
+    return array if array.shape[-2] == num_tokens else array[..., :num_tokens, :]
 
 
 def _dismantle(leaf: Any) -> list[mx.array]:
