@@ -61,6 +61,7 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     try:
         worker.run(stopping)
     finally:
+        worker.close()
         transport.close()
         prefixes.close()
 

@@ -1,7 +1,8 @@
 """The estimates of all models of an engine, and what was learned for them, across restarts.
 
     data folder / estimates / <engine>.json
-    {"version": 1, "models": {key: {"slices": {"factors": [...], "seen": [...]}, "steps": ...}}}
+    {"version": 2, "models": {key: {"slices": {"factors": [...], "seen": [...]}, "steps": ...,
+                                    "cost": {"moments": [[...], ...], ...} or null}}}
 
 A key stands for the model's config and how it is computed. A file that cannot be read is counted,
 told, and written anew: the formula alone is what a new engine has too. Owner: the model thread.
@@ -9,6 +10,7 @@ told, and written anew: the formula alone is what a new engine has too. Owner: t
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import EngineConfig
+from engine.core.cost import CostModel, Measured
 from engine.model.memory import DeviceKind
 from engine.peaks import ModelPeaks
 from engine.sizing.encoder import EncoderEstimate
@@ -33,7 +36,7 @@ from engine.sizing.estimate import (
 from engine.sizing.learning import Learned
 from engine.sizing.shape import read_shape
 
-_VERSION = 1
+_VERSION = 2
 _SAVE_SECONDS = 5.0
 _MOST_MODELS = 200
 _LARGEST_FACTOR = 1000.0
@@ -85,7 +88,12 @@ class Estimates:
             return
         for key, model in self._models.items():
             self._stored.pop(key, None)
-            self._stored[key] = {"slices": _plain(model.slices), "steps": _plain(model.steps)}
+            measured = model.cost.measured
+            self._stored[key] = {
+                "slices": _plain(model.slices),
+                "steps": _plain(model.steps),
+                "cost": dataclasses.asdict(measured) if measured else None,
+            }
         kept = dict(list(self._stored.items())[-_MOST_MODELS:])
         temporary = self._file.with_suffix(".tmp")
         try:
@@ -109,13 +117,15 @@ class Estimates:
             self._lose(error)
             return {}
 
-    def _learned(self, key: str) -> dict[str, Learned]:
+    def _learned(self, key: str) -> dict[str, Any]:
+        """Of slices, of steps, and the cost of slices."""
         stored = self._stored.get(key)
         if stored is None:
             return {}
         try:
-            return {name: _as_learned(stored[name]) for name in ("slices", "steps")}
-        except (ValueError, TypeError, LookupError) as error:
+            factors = {name: _as_learned(stored[name]) for name in ("slices", "steps")}
+            return factors | {"cost": CostModel(_as_measured(stored["cost"]))}
+        except (ArithmeticError, ValueError, TypeError, LookupError) as error:
             self._lose(error)
             return {}
 
@@ -144,6 +154,19 @@ def _as_learned(plain: dict[str, list[float]]) -> Learned:
     if not all(0 < one <= _LARGEST_FACTOR for one in factors):
         raise ValueError(f"factors {factors}")
     return Learned(factors=factors, seen=seen)
+
+
+def _as_measured(plain: dict[str, Any] | None) -> Measured | None:
+    if plain is None:
+        return None
+    first, second, third = (_numbers(row) for row in plain["moments"])
+    variance, trusted_tokens, _ = _numbers([plain["variance"], plain["trusted_tokens"], 0.0])
+    return Measured(
+        moments=(first, second, third),
+        targets=_numbers(plain["targets"]),
+        variance=variance,
+        trusted_tokens=int(trusted_tokens),
+    )
 
 
 def _numbers(values: list[float]) -> tuple[float, float, float]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from engine import wire
+from engine.core.cost import CostModel
 from engine.core.delivery import Delivery
 from engine.core.limits import NO_LIMITS, Limits
 from engine.core.pacing import Pace, TimeLedger
@@ -37,6 +38,7 @@ class ModelHandle:
         vitals: Vitals,
         reuse: Reuse | None = None,
         estimate: Estimate | None = None,
+        cost: CostModel | None = None,
         weight_bytes: int = 0,
         context_limit_tokens: int = 0,
         is_batchable: bool = True,
@@ -62,6 +64,7 @@ class ModelHandle:
             ledger,
             slices_on_grid=runner.slices_on_grid,
             drawing_share=runner.drawing_share,
+            cost=cost,
         )
         self.memory = RowMemory(estimate, self.scheduler, runner)
         self.last_used_at = clock()
@@ -295,11 +298,9 @@ class ModelHandle:
         return self._live[request_id] if request_id is not None else None
 
     def _announce(self, step: Step) -> Events:
-        events: Events = []
-        for live in self._rows_of(step):
-            if not live.has_started or live.is_paused:
-                events.append((live.request_id, live.start(now=self._wall_clock())))
-        return events
+        now = self._wall_clock()
+        begun = (live for live in self._rows_of(step) if not live.has_started or live.is_paused)
+        return [(live.request_id, live.start(now=now)) for live in begun]
 
     def _rows_of(self, step: Step) -> Iterator[LiveRequest]:
         """The rows that are sliced or that join."""

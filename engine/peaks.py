@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from engine.core.cost import CostModel
 from engine.core.step import Outcome, PassingRunner, Step, StepRunner
 from engine.sizing.estimate import Estimate, Parts
 from engine.sizing.learning import Learned, PeakLearner
@@ -26,7 +27,7 @@ class Peaks(Protocol):
 
 
 class ModelPeaks:
-    """A model's estimate and what is learned for it, loaded or not.
+    """A model's estimate, what is learned for it, and what its slices cost, loaded or not.
 
     `runs_ahead`: the device computes after the host has submitted, so that a peak may come when
     its step is no longer watched: then peaks prove that more is needed, never that less is.
@@ -39,8 +40,10 @@ class ModelPeaks:
         runs_ahead: bool,
         slices: Learned | None = None,
         steps: Learned | None = None,
+        cost: CostModel | None = None,
     ):
         self.estimate = estimate
+        self.cost = cost or CostModel()
         usual = estimate.correction
         largest_slice = estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
         largest_step = estimate.step_parts(_MOST_ROWS, _LARGEST_CONTEXT_TOKENS)

@@ -67,6 +67,10 @@ class ModelPool:
         self._loading: _Loading | None = None
         self._may_look_at = float("-inf")
 
+    def close(self) -> None:
+        """The process ends: what was learned stays."""
+        self._shelf.keep_learned()
+
     @property
     def guard(self) -> MemoryGuard:
         return self._guard

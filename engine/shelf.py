@@ -45,8 +45,9 @@ Handle = ModelHandle | VectorHandle
 
 
 class Shelf(Protocol):
-    """All but the last three may raise LoadFailed; `load` yields fractions, then the handle.
-    `estimate` is None for what keeps no rows; `active_bytes` are those beside the prefix cache."""
+    """The first three may raise LoadFailed; `load` yields fractions, then the handle. `estimate` is
+    None for what keeps no rows; `active_bytes` are those beside the prefix cache. `keep_learned`
+    for the next process."""
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int: ...
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None: ...
@@ -54,6 +55,7 @@ class Shelf(Protocol):
     def active_bytes(self) -> int: ...
     def shrink_cache(self, most_bytes: int) -> None: ...
     def give_memory_back(self) -> None: ...
+    def keep_learned(self) -> None: ...
 
 
 class DeviceShelf:
@@ -119,6 +121,9 @@ class DeviceShelf:
         gc.collect()
         self._memory.give_back()
 
+    def keep_learned(self) -> None:
+        self._estimates.save()
+
     def _handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> Handle:
         if spec.kind is not wire.ModelKind.GENERATE:
             return self._vector_handle(spec, loaded)
@@ -135,6 +140,7 @@ class DeviceShelf:
             runner=self._measured(spec, runner),
             reuse=self._reuse(spec, loaded, runner, new_caches()),
             estimate=self.estimate(spec),
+            cost=self._peaks(spec).cost,
             voice=voice,
             ledger=self._ledger,
             vitals=self._vitals,
@@ -165,6 +171,7 @@ class DeviceShelf:
                 note_learned=self._estimates.note_learned,
             ),
             estimate=self.estimate(spec),
+            cost=self._peaks(spec).cost,
             ledger=self._ledger,
             vitals=self._vitals,
             weight_bytes=loaded.weight_bytes,

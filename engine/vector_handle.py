@@ -81,6 +81,7 @@ class VectorHandle:
         ledger: TimeLedger,
         vitals: Vitals,
         estimate: Estimate | None = None,
+        cost: CostModel | None = None,
         weight_bytes: int = 0,
         context_limit_tokens: int = 0,
         clock: Callable[[], float] = time.monotonic,
@@ -98,7 +99,7 @@ class VectorHandle:
         self._clock = clock
         self._wall_clock = wall_clock
         self.pace = Pace.of(spec, may_batch=True)
-        self._cost = CostModel()
+        self._cost = cost or CostModel()
         self._live: dict[str, VectorRequest] = {}
         self._place = _Place(self._live)
         self._long: _Long | None = None

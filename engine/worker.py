@@ -75,6 +75,9 @@ class Worker:
         while not stopping.is_set():
             self.turn()
 
+    def close(self) -> None:
+        self._pool.close()
+
     def turn(self) -> None:
         for message in self._transport.receive(self._wait_seconds):
             self._publish(self._handle(message))

@@ -338,6 +338,8 @@ class FakeShelf:
     def give_memory_back(self) -> None:
         gc.collect()
 
+    def keep_learned(self) -> None: ...
+
 
 def make_work(
     request_id: str,

@@ -3,14 +3,18 @@
     seconds = a + b * tokens + c * tokens * context
 
 `context` is the mean number of tokens before each token of the slice. The three coefficients are a
-ridge regression with exponential forgetting: old machines' load fades, a prior keeps it sane.
+ridge regression with exponential forgetting: old machines' load fades, a prior keeps it sane. What
+was measured outlives the process: a prefix is only worth reading from disk where computing it is
+slower, and a new process would not know.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
+_ENOUGH = 4  # turns to know what to expect
 _FORGETTING = 0.97
 _OUTLIER_FACTOR = 8.0  # a first use of a shape may compile for seconds: no news about speed
 _CONTEXT_UNIT = 1024.0  # keeps the three features of one magnitude
@@ -25,15 +29,50 @@ _SPREAD_MEMORY = 0.9
 _LARGEST_SPREAD = 0.25
 
 
+Three = tuple[float, float, float]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The regression's equations, its error, and how many tokens a turn may have."""
+
+    moments: tuple[Three, Three, Three]
+    targets: Three
+    variance: float
+    trusted_tokens: int
+
+
 class CostModel:
-    def __init__(self) -> None:
+    def __init__(self, measured: Measured | None = None) -> None:
+        """Goes on from what was `measured`. Raises ArithmeticError where that has no solution."""
         self.trusted_tokens = _FIRST_TOKENS
         self._coefficients = _PRIOR
         self._moments = [[0.0] * 3 for _ in range(3)]
         self._targets = [0.0] * 3
         self._num_learned = 0
         self._variance = 0.0
-        self._add_prior(_PRIOR_WEIGHT)
+        if measured is None:
+            self._add_prior(_PRIOR_WEIGHT)
+            return
+        self.trusted_tokens = measured.trusted_tokens
+        self._moments = [list(row) for row in measured.moments]
+        self._targets = list(measured.targets)
+        self._coefficients = _non_negative_solution(self._moments, self._targets)
+        self._num_learned = _ENOUGH
+        self._variance = measured.variance
+
+    @property
+    def measured(self) -> Measured | None:
+        """None while too little was."""
+        if self._num_learned < _ENOUGH:
+            return None
+        first, second, third = (_three(row) for row in self._moments)
+        return Measured(
+            moments=(first, second, third),
+            targets=_three(self._targets),
+            variance=self._variance,
+            trusted_tokens=self.trusted_tokens,
+        )
 
     def predict(self, tokens: int, context: float) -> float:
         """Seconds for a slice of `tokens` tokens after `context` others."""
@@ -59,9 +98,9 @@ class CostModel:
         ones, total, products = (sum(values) for values in zip(*parts, strict=True))
         features = (ones, total, products)
         expected = sum(k * x for k, x in zip(self._coefficients, features, strict=True))
-        if self._num_learned >= 4 and seconds > _OUTLIER_FACTOR * expected:
+        if self._num_learned >= _ENOUGH and seconds > _OUTLIER_FACTOR * expected:
             seconds = 2 * expected
-        if self._num_learned >= 4:
+        if self._num_learned >= _ENOUGH:
             error = min(1.0, seconds / expected - 1)
             self._variance += (1 - _SPREAD_MEMORY) * (error**2 - self._variance)
         known = self.trusted_tokens if self._num_learned else 0
@@ -83,7 +122,7 @@ class CostModel:
             tokens = budget / max(per_token, 1e-9)
         return int(min(at_most, max(at_least, min(tokens, self.trusted_tokens))))
 
-    def _add(self, features: tuple[float, float, float], seconds: float) -> None:
+    def _add(self, features: Three, seconds: float) -> None:
         # Relative error counts, not absolute: short slices matter as much as long ones.
         weight = 1.0 / max(seconds, 1e-4) ** 2 * 1e-3
         for i in range(3):
@@ -101,13 +140,16 @@ class CostModel:
             self._targets[i] += weight / value
 
 
-def _features(tokens: int, context: float) -> tuple[float, float, float]:
+def _three(values: Sequence[float]) -> Three:
+    first, second, third = values
+    return first, second, third
+
+
+def _features(tokens: int, context: float) -> Three:
     return 1.0, float(tokens), tokens * context / _CONTEXT_UNIT
 
 
-def _non_negative_solution(
-    moments: list[list[float]], targets: list[float]
-) -> tuple[float, float, float]:
+def _non_negative_solution(moments: list[list[float]], targets: list[float]) -> Three:
     """Least squares; a coefficient that comes out negative is dropped and the rest solved again."""
     active = [0, 1, 2]
     while active:

@@ -36,12 +36,13 @@ class Scheduler:
         *,
         slices_on_grid: bool = False,
         drawing_share: float | None = None,
+        cost: CostModel | None = None,
     ):
-        """As the runner has them."""
+        """The two in the middle as the runner has them. `cost`: what is known of slices."""
         self.pace = pace
         self._slices_on_grid = slices_on_grid
         self._drawing_share = drawing_share
-        self.cost = CostModel()
+        self.cost = cost or CostModel()
         self._ledger = ledger
         self._bisection = Bisection()
         self._row_ids = itertools.count()

@@ -69,6 +69,7 @@ class Runner:
         may be alive twice."""
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
+        self._stacks = not on_cpu
         self._model = model
         self._new_caches = new_caches or partial(row_caches.new_caches, model)
         self._decode_token = decode_token
@@ -141,7 +142,8 @@ class Runner:
         return self._batch.extract(row_id) if row_id in self._batch.row_ids else None
 
     def copy_slice(self, row: Caches, start: int, stop: int) -> Payload:
-        return snapshots.payload(snapshots.capture_slice(row, start, stop))
+        content = snapshots.capture_slice(row, start, stop, stacks=self._stacks)
+        return snapshots.payload(content)
 
     def copy_boundary(self, row: Caches) -> Payload:
         return snapshots.payload(snapshots.capture_boundary(row))

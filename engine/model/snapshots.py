@@ -4,8 +4,10 @@
               its quantised form
     BOUNDARY  all that a layer needs at one position: RotatingKVCache, ChunkedKVCache, ArraysCache
 
-Contents are flat lists of arrays with buffers of their own, in the order of the layers;
-composite layers (CacheList) are taken apart. Rows are single and unpadded. Owner: the model thread.
+Contents are flat lists of arrays with buffers of their own, in the order of the layers; or slices
+of layers of one shape are stacked, all keys [layers, 1, H, tokens, D], then all values: on CUDA
+each array takes 50 us on its way to the disk. A CPU copies from stacks more slowly. Composite
+layers (CacheList) are taken apart. Rows are single and unpadded. Owner: the model thread.
 """
 
 from __future__ import annotations
@@ -50,13 +52,23 @@ def needs_of(row: Sequence[Any]) -> Needs | None:
     )
 
 
-def capture_slice(row: Sequence[Any], start: int, stop: int) -> list[mx.array]:
-    """Copies of tokens [start, stop) of every sliceable layer, not evaluated yet."""
-    return [
-        mx.contiguous(array[..., start:stop, :])
+def capture_slice(
+    row: Sequence[Any], start: int, stop: int, *, stacks: bool = False
+) -> list[mx.array]:
+    """Copies of tokens [start, stop) of every sliceable layer, not evaluated yet. `stacks`: those
+    of layers of one shape together."""
+    layers = [
+        [array[..., start:stop, :] for array in _tokens_of(leaf)]
         for leaf in _leaves(row, *_SLICEABLE)
-        for array in _tokens_of(leaf)
     ]
+    if stacks and _are_alike(layers):
+        # A stack of one layer is no copy yet
+        return [mx.contiguous(mx.stack(part)) for part in map(list, zip(*layers, strict=True))]
+    return [mx.contiguous(array) for layer in layers for array in layer]
+
+
+def _are_alike(layers: list[list[mx.array]]) -> bool:
+    return len({tuple((one.shape, one.dtype) for one in layer) for layer in layers}) == 1
 
 
 def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
@@ -117,13 +129,21 @@ def _restore_slices(leaves: list[Any], slices: Sequence[tuple[list[mx.array], in
     if not slices:
         return
     total = sum(num_tokens for _, num_tokens in slices)
-    arrays = _joined(slices, room=KVCache.step - total % KVCache.step)
+    layers = [(_layers_of(content, len(leaves)), num_tokens) for content, num_tokens in slices]
+    arrays = _joined(layers, room=KVCache.step - total % KVCache.step)
     for leaf in leaves:
         if isinstance(leaf, QuantizedKVCache):
             keys, values = ([next(arrays) for _ in range(3)] for _ in range(2))
             leaf.state = (keys, values, total, leaf.group_size, leaf.bits)
         else:
             leaf.state = (next(arrays), next(arrays), total)
+
+
+def _layers_of(content: list[mx.array], num_layers: int) -> list[mx.array]:
+    """Stacked or not, in the order of the layers."""
+    if content[0].ndim == 4:
+        return content
+    return [part[layer] for layer in range(num_layers) for part in content]
 
 
 def _joined(slices: Sequence[tuple[list[mx.array], int]], *, room: int) -> Iterator[mx.array]:

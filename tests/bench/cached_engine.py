@@ -92,6 +92,7 @@ class CachedEngine:
         if self._prefixes is not None:
             for _ in range(4):
                 self._worker.turn()
+            self._worker.close()
             self._prefixes.close()
 
     @property

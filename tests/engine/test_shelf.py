@@ -9,6 +9,7 @@ import pytest
 from engine import wire
 from engine.core.pacing import TimeLedger
 from engine.estimates import Estimates
+from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model import kernels
 from engine.model.memory import DeviceMemory
@@ -20,17 +21,20 @@ from tests.tiny_models import tiny_model_path
 SLICE, CONTEXT = 512, 4_000
 
 
-def slice_bytes(spec: wire.ModelSpec, *, casts_to_float32: bool) -> int:
+def make_shelf(*, file: Path | None = None, casts_to_float32: bool = True) -> DeviceShelf:
     memory = DeviceMemory()
-    shelf = DeviceShelf(
+    return DeviceShelf(
         memory,
         ledger=TimeLedger(),
         vitals=Vitals(engine_name="e", memory=memory),
         prefixes=make_cache(),
-        estimates=Estimates(None, device="cpu"),
+        estimates=Estimates(file, device="cpu"),
         casts_to_float32=casts_to_float32,
     )
-    estimate = shelf.estimate(spec)
+
+
+def slice_bytes(spec: wire.ModelSpec, *, casts_to_float32: bool) -> int:
+    estimate = make_shelf(casts_to_float32=casts_to_float32).estimate(spec)
     assert estimate is not None
     return estimate.slice_bytes(SLICE, CONTEXT)
 
@@ -55,3 +59,21 @@ def test_scores_of_encoders_always_count(tmp_path: Path, monkeypatch: pytest.Mon
     composed = slice_bytes(spec, casts_to_float32=True)
     monkeypatch.setattr(kernels, "is_x86_processor", lambda: True)
     assert slice_bytes(spec, casts_to_float32=True) == composed
+
+
+def test_what_slices_cost_outlives_the_model_and_the_process(tmp_path: Path) -> None:
+    spec = wire.ModelSpec(name="m", path=str(tiny_model_path("tiny-qwen3")))
+    shelf = make_shelf(file=tmp_path / "learned.json")
+    cost = loaded(shelf, spec).scheduler.cost
+    for tokens in (100, 200, 300, 400, 500):
+        cost.learn(tokens=tokens, context=0, seconds=0.01 * tokens)
+    assert loaded(shelf, spec).scheduler.cost is cost, "as when it is unloaded for another"
+    shelf.keep_learned()
+    again = loaded(make_shelf(file=tmp_path / "learned.json"), spec).scheduler.cost
+    assert again.predict(1000, 0) == pytest.approx(10, rel=0.05)
+
+
+def loaded(shelf: DeviceShelf, spec: wire.ModelSpec) -> ModelHandle:
+    *_, handle = shelf.load(spec)
+    assert isinstance(handle, ModelHandle)
+    return handle

@@ -92,7 +92,7 @@ def query_of(tokens: list[int], needs: Needs) -> Query:
 
 
 @functools.cache
-def _cache_after(kind: str, computed: tuple[int, ...]) -> PrefixCache:
+def _cache_after(kind: str, computed: tuple[int, ...], *, stacks: bool) -> PrefixCache:
     """What one prompt left, as if all of it had been on disk meanwhile."""
     model = model_of(kind)
     cache = PrefixCache(
@@ -101,25 +101,26 @@ def _cache_after(kind: str, computed: tuple[int, ...]) -> PrefixCache:
     row = new_row(kind)
     needs = snapshots.needs_of(row)
     assert needs is not None
-    compute_and_keep(cache, model, row, list(computed), needs)
+    compute_and_keep(cache, model, row, list(computed), needs, stacks=stacks)
     through_bytes(cache)
     return cache
 
 
 def compute_and_keep(
-    cache: PrefixCache, model: Any, row: Any, tokens: list[int], needs: Needs
+    cache: PrefixCache, model: Any, row: Any, tokens: list[int], needs: Needs, *, stacks: bool
 ) -> None:
     """Slice by slice as the engine does: a boundary is copied at the end of each block."""
     for stop in [*range(BLOCK_TOKENS, len(tokens), BLOCK_TOKENS), len(tokens)]:
         start = (stop - 1) // BLOCK_TOKENS * BLOCK_TOKENS
         model(mx.array([tokens[start:stop]]), cache=row)
         asked = query_of(tokens[:stop], needs)
+        slice_of = functools.partial(snapshots.capture_slice, row, stacks=stacks)
         cache.store(
             asked,
             [
                 Captured(
                     one.span,
-                    snapshots.payload(snapshots.capture_slice(row, one.span.start, one.span.stop))
+                    snapshots.payload(slice_of(one.span.start, one.span.stop))
                     if one.wants_slice
                     else None,
                     snapshots.payload(snapshots.capture_boundary(row))
@@ -141,15 +142,20 @@ def through_bytes(cache: PrefixCache) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "case"),
+    ("kind", "case", "stacks"),
     [
-        *itertools.product([*KINDS, *COMPOSITES, "quantised rows"], CASES),
-        ("quantised", "another end inside a block"),
+        *itertools.product([*KINDS, *COMPOSITES, "quantised rows"], CASES, [False]),
+        ("quantised", "another end inside a block", False),
+        *itertools.product(
+            [*KINDS, *COMPOSITES, "quantised rows"], ["another end inside a block"], [True]
+        ),
     ],
 )
-def test_logits_after_a_restored_prefix_are_those_of_a_fresh_run(kind: str, case: str) -> None:
+def test_logits_after_a_restored_prefix_are_those_of_a_fresh_run(
+    kind: str, case: str, stacks: bool
+) -> None:
     computed, asked, least = CASES[case]
-    model, cache = model_of(kind), _cache_after(kind, tuple(computed))
+    model, cache = model_of(kind), _cache_after(kind, tuple(computed), stacks=stacks)
     needs = snapshots.needs_of(new_row(kind))
     assert needs is not None
     plan = cache.plan(query_of(asked, needs))
@@ -167,7 +173,7 @@ def test_logits_after_a_restored_prefix_are_those_of_a_fresh_run(kind: str, case
 
 def test_a_restored_row_has_room_for_its_next_token() -> None:
     """Growing would copy all of it once more."""
-    model, cache = model_of("tiny-qwen3"), _cache_after("tiny-qwen3", tuple(ONE))
+    model, cache = model_of("tiny-qwen3"), _cache_after("tiny-qwen3", tuple(ONE), stacks=False)
     needs = snapshots.needs_of(new_caches(model))
     assert needs is not None
     plan = cache.plan(query_of([*ONE, 7], needs))
@@ -176,3 +182,13 @@ def test_a_restored_row_has_room_for_its_next_token() -> None:
     sizes = [layer.nbytes for layer in row]
     model(mx.array([[7]]), cache=row)
     assert [layer.nbytes for layer in row] == sizes
+
+
+@pytest.mark.parametrize(("kind", "num_arrays"), [("tiny-qwen3", 2), ("quantised rows", 6)])
+def test_a_stack_is_few_arrays_whatever_the_layers(kind: str, num_arrays: int) -> None:
+    cache = _cache_after(kind, tuple(ONE), stacks=True)
+    contents = [
+        cache.memory.get(node.record(one)) for node in cache.nodes for one in node.in_memory
+    ]
+    assert contents and {len(one) for one in contents} == {num_arrays}
+    assert {len(array) for one in contents for array in one} == {len(new_row(kind))}
