@@ -21,6 +21,7 @@ ANY_SHAPE_SCORES = 2**19  # queries by keys; slices of fewer need no plan (model
 _LINE_TOKENS = 1024  # of the grid
 _GRID_WIDTHS = (2048, 1024, 512, 256)
 _SIMILAR_FACTOR = 2
+_AS_LONG_FACTOR = 1.25
 _LEAST_RACE_TOKENS = 256
 _LONG_TURN_SECONDS = 1.0  # then newcomers and cancels are looked at, however long a stall may be
 
@@ -39,15 +40,16 @@ def plan_slices(
     no longer than `drawing_seconds` draw. Advances the sequences.
 
     Prompts that are complete do not wait for a piece of one that is not, nor for one that takes
-    longer than a stall and than they did: their turn ends there.
+    longer than a stall and clearly longer than they did: their turn ends there.
     A row that reaches a boundary rests until the next turn, for its caches are copied in between;
     so does one that races the disk, for it may leap.
     """
     slices: list[Slice] = []
-    left, num_tokens, has_complete = seconds, 0, False
+    spent, num_tokens, has_complete = 0.0, 0, False
     resting: set[str] = set()
     while pending := [one for one in prompts if _may_go_on(one, resting)]:
         pending.sort(key=lambda one: _urgency(one, cost, now))
+        left = seconds - spent
         width = _width(pending[0], cost=cost, pace=pace, seconds=left)
         if slices and width < min(pace.least_slice_tokens, _tokens_to_stop(pending[0])):
             break
@@ -57,7 +59,7 @@ def plan_slices(
             if slices and width < min(_LINE_TOKENS, pending[0].slice_tokens_left):
                 break
         alone = cost.predict(width, pending[0].computed_tokens + width / 2)
-        is_long = pace.decode_share > 0 and alone > max(pace.stall_seconds, seconds - left)
+        is_long = pace.decode_share > 0 and alone > max(pace.stall_seconds, _AS_LONG_FACTOR * spent)
         if has_complete and (is_long or width < pending[0].slice_tokens_left):
             break
         rows = _rectangle(pending, width, cost=cost, seconds=left)
@@ -69,8 +71,8 @@ def plan_slices(
         has_complete = has_complete or rows[0].slice_tokens_left <= 0
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
             resting.add(rows[0].request_id)
-        left -= expected
-        if left <= 0 or seconds - left > _LONG_TURN_SECONDS:
+        spent += expected
+        if spent >= min(seconds, _LONG_TURN_SECONDS):
             break
     return tuple(slices)
 

@@ -86,5 +86,18 @@ def test_nor_for_one_that_is_long_but_fits_the_turn(share: float) -> None:
     assert [one.stop_tokens for one in slices] == [20, 30] + ([1500] if share == 0 else [])
 
 
+@pytest.mark.parametrize("longer", [0, 20])
+@pytest.mark.parametrize("number", range(40))
+def test_prompts_of_about_one_length_share_a_turn_as_many_as_fit(number: int, longer: int) -> None:
+    """Though each takes longer than a stall. Once that hung on the last bit of a sum."""
+    cost = CostModel()
+    cost.learn(tokens=600, context=300, seconds=0.27 + number / 1000)
+    rows = [prompt(600 + place * longer) for place in range(5)]
+    for place, row in enumerate(rows):
+        row.request_id = str(place)
+    slices = plan_slices(rows, cost=cost, pace=PACE, seconds=1.0, now=0.0)
+    assert [one.num_tokens for one in slices] == [599, 599 + longer, 599 + 2 * longer]
+
+
 def test_what_is_short_is_not_cut_for_the_grid() -> None:
     assert slices_of(prompt(801), on_grid=True) == [(0, 800)]
