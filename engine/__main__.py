@@ -15,7 +15,6 @@ import threading
 
 from engine.config import BadConfig, EngineConfig, config_from_process
 
-_SWITCH_SECONDS = 0.0005  # Python's 5 ms are a first token's way from the model thread to Redis
 _OPEN_FILES = 4096  # importing mlx_lm lowers the limit to this, for good
 
 
@@ -53,7 +52,6 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     worker = build_worker(
         config, transport=transport, memory=memory, vitals=vitals, prefixes=prefixes
     )
-    sys.setswitchinterval(_SWITCH_SECONDS)
     # What is imported stays: looking through it for garbage held up steps for 40 ms.
     gc.collect()
     gc.freeze()
