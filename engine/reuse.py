@@ -33,6 +33,7 @@ LEAST_PATIENCE_SECONDS = 0.05
 READING_SECONDS = 2.0  # at least; after that nobody wants it any more
 LEAST_LATE_GAIN_TOKENS = 64  # fewer are computed by the time they are put in place
 MAX_TURN_BOUNDARIES = 4
+LEAST_TURN_TOKENS = 32  # nearer to another copy computing them is quicker than one more slice
 
 
 class RowKeeper(Protocol):
@@ -205,8 +206,9 @@ class PrefixReuse:
         """Where a windowed or recurrent model's row is worth copying on its way.
 
         The ends of the system prompt and of the last turns are where other prompts will leave this
-        one; the last full block serves an edit of the last turn; the block where it left the known
-        chains is where the next one will too; one every so often serves what nobody foresaw.
+        one, but for turns that end near where the row begins or ends; the last full block serves
+        an edit of the last turn; the block where it left the known chains is where the next one
+        will too; one every so often serves what nobody foresaw.
         """
         if not self._needs.has_boundaries:
             return ()
@@ -215,7 +217,8 @@ class PrefixReuse:
         wanted = {end, plan.branch_tokens, *range(0, end, interval)}
         on_grid = {position - position % BLOCK_TOKENS for position in wanted}
         turns = live.delivery.work.boundaries
-        exact = {*turns[:1], *turns[-MAX_TURN_BOUNDARIES:]}
+        apart = range(plan.num_tokens + LEAST_TURN_TOKENS, end - LEAST_TURN_TOKENS + 1)
+        exact = {*turns[:1], *(one for one in turns[-MAX_TURN_BOUNDARIES:] if one in apart)}
         return tuple(sorted(one for one in on_grid | exact if plan.num_tokens < one < end))
 
 

@@ -73,7 +73,9 @@ class Engine:
         assert isinstance(handle, ModelHandle)
         return handle
 
-    def start(self, prompt: list[int], *, tenant: str = "ann") -> str:
+    def start(
+        self, prompt: list[int], *, tenant: str = "ann", boundaries: tuple[int, ...] = ()
+    ) -> str:
         request_id = f"r{next(self._ids)}"
         work = wire.Work(
             request_id=request_id,
@@ -85,6 +87,7 @@ class Engine:
             sampling=wire.Sampling(seed=1, temperature=0.0),
             prompt_token_ids=tuple(prompt),
             max_tokens=8,
+            boundaries=boundaries,
         )
         self.handle.add(Delivery(work=work, fence=1, attempt=1, next_seq=0))
         return request_id
@@ -161,6 +164,33 @@ def test_a_repeat_and_a_second_turn_answer_as_if_computed(name: str, fresh_answe
     answer, usage = engine.answer(second_turn)
     assert answer == fresh_answers(name, second_turn)
     assert usage.cached_tokens >= len(prompt) + len(first) - 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "num_slices"),
+    [((), 1), ((2, 58), 1), ((2, 28, 58), 1), ((40, 58), 2), ((2, 10, 12, 40, 60), 2)],
+)
+def test_a_short_second_turn_is_not_cut_into_pieces(ends: tuple[int, ...], num_slices: int) -> None:
+    """Where turns end near its beginning or its end, which are kept anyway."""
+    engine = Engine("tiny-gemma3")
+    prompt = prompt_of(300)
+    first, _ = engine.answer(prompt)
+    begins = len(prompt) + len(first)
+    second = [*prompt, *first, *prompt_of(80, salt=1)]
+    engine.start(second, boundaries=(150, *(begins + one for one in ends)))
+    found = 0
+    while not engine.handle.is_idle:
+        found += sum(isinstance(event, wire.Prefilled) for _, event in engine.handle.turn())
+    assert found == num_slices
+
+
+def test_the_end_of_the_system_prompt_is_kept_however_short_the_question() -> None:
+    engine = Engine("tiny-gemma3")
+    system = prompt_of(290)
+    engine.start([*system, *prompt_of(10, salt=1)], boundaries=(290,))
+    engine.run()
+    _, usage = engine.answer([*system, *prompt_of(12, salt=2)])
+    assert usage.cached_tokens == 290
 
 
 @pytest.mark.parametrize("name", KINDS)
