@@ -59,9 +59,9 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     try:
         worker.run(stopping)
     finally:
-        worker.close()
         transport.close()
         prefixes.close()
+        worker.close()
 
 
 def _check_limits() -> None:

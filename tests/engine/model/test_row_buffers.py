@@ -25,6 +25,20 @@ def test_a_recurrent_row_holds_nothing_of_its_slices_inputs(name: str) -> None:
     assert 0 < _in_use() - before_bytes <= runner.num_bytes + SPARE_BYTES
 
 
+@pytest.mark.parametrize(("device", "num_arrays"), [(mx.cpu, 4), (mx.gpu, 2)])
+def test_copies_for_the_cache_are_stacked_where_each_array_costs_time(
+    device: mx.DeviceType, num_arrays: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not on a CPU, which copies from stacks more slowly."""
+    model = loaded("tiny-qwen3").model
+    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(device))
+    runner = Runner(model, decode_token=str, runs_ahead=False)
+    runner.run(Step(slices=(Slice(row_ids=(0,), start_tokens=0, token_ids=((5, 6, 7),)),)))
+    found = runner.find_row(0)
+    assert found is not None
+    assert len(runner.copy_slice(found[0], 0, 3).content) == num_arrays
+
+
 def _in_use() -> int:
     gc.collect()
     mx.synchronize()
