@@ -159,10 +159,7 @@ class ModelHandle:
     def _begin(self, live: LiveRequest) -> float | None:
         if self._reuse is None:
             return None
-        cost = self.scheduler.cost
-        return self._reuse.begin(
-            live, prefill_seconds=lambda tokens: cost.predict(tokens, tokens / 2)
-        )
+        return self._reuse.begin(live, prefill_seconds=self.scheduler.cost.predict)
 
     def fetched(self, request_id: str) -> None:
         """What the disk had of its prompt is in memory, or is not to be had."""

@@ -123,11 +123,11 @@ class MeasuredRunner(PassingRunner):
         if len(step.slices) != 1 or step.leaves:
             return self._model.slices, None  # where rows leave, others are copied
         (one,) = step.slices
-        width, num_rows = len(one.token_ids[0]), len(one.row_ids)
-        computing = num_rows * self._estimate.slice_bytes(width, one.start_tokens)
+        num_rows = len(one.row_ids)
+        computing = num_rows * self._estimate.slice_bytes(one.width, one.start_tokens)
         if self._estimate.drawing_bytes(len(one.draws)) > computing:
             return self._model.slices, None  # what drawing takes is no part of the formula
-        parts = self._estimate.slice_parts(width, one.start_tokens, num_rows=num_rows)
+        parts = self._estimate.slice_parts(one.width, one.start_tokens, num_rows=num_rows)
         return self._model.slices, parts
 
 

@@ -210,8 +210,7 @@ def _computing_bytes(
 
 
 def _slice_bytes(estimate: Estimate, one: Slice) -> int:
-    num_rows, width = len(one.row_ids), len(one.token_ids[0])
-    computing = num_rows * estimate.grown_slice_bytes(width, one.start_tokens)
+    computing = len(one.row_ids) * estimate.grown_slice_bytes(one.width, one.start_tokens)
     return max(computing, estimate.drawing_bytes(len(one.draws)))
 
 

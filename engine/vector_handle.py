@@ -293,7 +293,7 @@ class VectorHandle:
 
     def _expected_seconds(self, bundle: tuple[Input, ...], seconds: float) -> float:
         longest = max(len(one.token_ids) for one in bundle)
-        predicted = self._cost.predict(longest * len(bundle), longest / 2)
+        predicted = self._cost.predict(longest, rows=len(bundle))
         return min(predicted, seconds) + FIRST_USE_SECONDS
 
     def _learn(self, num_tokens: int, seconds: float, others: Pace | None) -> None:

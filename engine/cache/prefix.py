@@ -78,14 +78,15 @@ class PrefixCache:
         self, query: Query, *, prefill_seconds: Callable[[int], float] | None = None
     ) -> RestorePlan:
         """What to restore. What is on disk is left out where computing it takes less time:
-        `prefill_seconds` says how long a number of tokens takes."""
+        `prefill_seconds` says how long a number of tokens takes from the prompt's beginning."""
         plan = plan_restore(query, self.nodes, may_use=self._usable_by(query))
         if not plan.from_disk:
             return plan
         in_memory = self.plan_in_memory(query)
-        gained_tokens = plan.num_tokens - in_memory.num_tokens
-        if prefill_seconds and self.load_seconds(plan) > prefill_seconds(gained_tokens):
-            return dataclasses.replace(in_memory, miss=Miss.SLOWER)
+        if prefill_seconds is not None:
+            gained = prefill_seconds(plan.num_tokens) - prefill_seconds(in_memory.num_tokens)
+            if self.load_seconds(plan) > gained:
+                return dataclasses.replace(in_memory, miss=Miss.SLOWER)
         return plan
 
     def plan_in_memory(self, query: Query) -> RestorePlan:

@@ -61,10 +61,10 @@ def plan_bundle(
             break
         if wider > _SIMILAR_FACTOR * narrower + 8:
             continue
-        num_tokens = wider * (len(bundle) + 1)
-        if num_tokens > _MOST_TOKENS or cost.predict(num_tokens, wider / 2) > seconds:
+        num_rows = len(bundle) + 1
+        if wider * num_rows > _MOST_TOKENS or cost.predict(wider, rows=num_rows) > seconds:
             break
-        if not fits(len(bundle) + 1, wider):
+        if not fits(num_rows, wider):
             break
         bundle.append(one)
         longest, shortest = wider, narrower
@@ -72,4 +72,6 @@ def plan_bundle(
 
 
 def _urgency(request: Pending, cost: CostModel, now: float) -> float:
-    return cost.predict(request.num_tokens, 0) - _AGEING * (now - request.arrived_at)
+    num_rows = len(request.inputs)
+    work = cost.predict(request.num_tokens // num_rows, rows=num_rows)
+    return work - _AGEING * (now - request.arrived_at)

@@ -74,9 +74,9 @@ class CostModel:
             trusted_tokens=self.trusted_tokens,
         )
 
-    def predict(self, tokens: int, context: float) -> float:
-        """Seconds for a slice of `tokens` tokens after `context` others."""
-        features = _features(tokens, context)
+    def predict(self, tokens: int, *, start: int = 0, rows: int = 1) -> float:
+        """Seconds for the next `tokens` tokens of each of `rows` prompts, after `start` others."""
+        features = _features(tokens * rows, start + tokens / 2)
         return sum(k * x for k, x in zip(self._coefficients, features, strict=True))
 
     @property

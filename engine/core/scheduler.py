@@ -250,7 +250,7 @@ class Scheduler:
     def _is_short(self, prompt: Sequence) -> bool:
         """All of it that is computed here; the rest of a long one is not."""
         tokens = prompt.sliced_tokens + prompt.slice_tokens_left
-        seconds = self.cost.predict(tokens, prompt.computed_tokens - prompt.sliced_tokens)
+        seconds = self.cost.predict(tokens, start=prompt.computed_tokens - prompt.sliced_tokens)
         return seconds <= self.pace.stall_seconds
 
     @property
@@ -269,7 +269,7 @@ class Scheduler:
             pace = pace.within(self.cost.trusted_tokens)
         if len(prompts) == 1 and not someone_decodes:
             tokens = EFFICIENT_ON_GRID_TOKENS if self._slices_on_grid else EFFICIENT_TOKENS
-            efficient = self.cost.predict(tokens, prompts[0].computed_tokens)
+            efficient = self.cost.predict(tokens, start=prompts[0].computed_tokens)
             seconds = pace.lone_seconds(efficient_seconds=efficient)
         slices = plan_slices(
             prompts,
@@ -304,7 +304,10 @@ class Scheduler:
     def _seconds_of(self, step: Step) -> float:
         if step.decodes:
             return self._ledger.decode_seconds
-        return sum(self.cost.predict(one.num_tokens, one.mean_context) for one in step.slices)
+        return sum(
+            self.cost.predict(one.width, start=one.start_tokens, rows=len(one.row_ids))
+            for one in step.slices
+        )
 
     def _decode_step(self, ready: list[Sequence]) -> Step:
         leaves = self._take_leaves()

@@ -58,7 +58,7 @@ def plan_slices(
             width = _grid_width(width, pending[0])
             if slices and width < min(_LINE_TOKENS, pending[0].slice_tokens_left):
                 break
-        alone = cost.predict(width, pending[0].computed_tokens + width / 2)
+        alone = cost.predict(width, start=pending[0].computed_tokens)
         is_long = pace.decode_share > 0 and alone > max(pace.stall_seconds, _AS_LONG_FACTOR * spent)
         if has_complete and (is_long or width < pending[0].slice_tokens_left):
             break
@@ -66,7 +66,7 @@ def plan_slices(
         num_tokens += width * len(rows)
         if slices and pace.most_turn_tokens is not None and num_tokens > pace.most_turn_tokens:
             break
-        expected = cost.predict(width * len(rows), rows[0].computed_tokens + width / 2)
+        expected = cost.predict(width, start=rows[0].computed_tokens, rows=len(rows))
         slices.append(_cut(rows, width, may_draw=expected <= drawing_seconds))
         has_complete = has_complete or rows[0].slice_tokens_left <= 0
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
@@ -82,12 +82,8 @@ def _may_go_on(sequence: Sequence, resting: set[str]) -> bool:
 
 
 def _urgency(sequence: Sequence, cost: CostModel, now: float) -> float:
-    work = cost.predict(sequence.slice_tokens_left, _mean_context(sequence))
+    work = cost.predict(sequence.slice_tokens_left, start=sequence.computed_tokens)
     return work - _AGEING * (now - sequence.arrived_at)
-
-
-def _mean_context(sequence: Sequence) -> float:
-    return sequence.computed_tokens + sequence.slice_tokens_left / 2
 
 
 def _tokens_to_stop(sequence: Sequence) -> int:
@@ -137,8 +133,8 @@ def _rectangle(
         return [first]
     rows = [first]
     for other in pending[1:]:
-        fits = cost.predict(width * (len(rows) + 1), first.computed_tokens + width / 2) <= seconds
-        if len(rows) == most_rows or not fits:
+        expected = cost.predict(width, start=first.computed_tokens, rows=len(rows) + 1)
+        if len(rows) == most_rows or expected > seconds:
             break
         is_level = other.computed_tokens == first.computed_tokens and not other.next_boundary
         if is_level and width <= other.slice_tokens_left <= _SIMILAR_FACTOR * width:

@@ -28,17 +28,22 @@ class Slice:
     draws: tuple[Join, ...] = ()
 
     @property
+    def width(self) -> int:
+        """Tokens of each row."""
+        return len(self.token_ids[0])
+
+    @property
     def num_tokens(self) -> int:
-        return len(self.token_ids[0]) * len(self.token_ids)
+        return self.width * len(self.token_ids)
 
     @property
     def stop_tokens(self) -> int:
-        return self.start_tokens + len(self.token_ids[0])
+        return self.start_tokens + self.width
 
     @property
     def mean_context(self) -> float:
         """Tokens before each token of the slice, on average."""
-        return self.start_tokens + len(self.token_ids[0]) / 2
+        return self.start_tokens + self.width / 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,7 +230,7 @@ class Runner:
                 return self._run_rows_of_slice(one, draws)
             caches = stacked
             if not self._together_bytes:  # to wait here at every slice costs more than they take
-                row_caches.make_room(caches, Apart(), num_tokens=len(one.token_ids[0]))
+                row_caches.make_room(caches, Apart(), num_tokens=one.width)
         token_ids = mx.array(one.token_ids, mx.uint32)
         if one.draws and self._last_logits is not None:
             logits = self._last_logits(token_ids, caches)

@@ -72,10 +72,10 @@ def test_what_slices_cost_is_known_after_a_restart(rig: Rig) -> None:
         peaks.cost.learn(tokens=tokens, context=tokens / 2, seconds=0.001 + 2e-6 * tokens)
     estimates.save()
     _, again = rig.start()
-    assert again.cost.predict(1800, 900) == pytest.approx(0.0046, rel=0.02)
+    assert again.cost.predict(1800) == pytest.approx(0.0046, rel=0.02)
     assert again.cost.trusted_tokens == peaks.cost.trusted_tokens > 2000
     again.cost.learn(tokens=100, context=0, seconds=3.0)
-    assert again.cost.predict(1800, 900) < 0.01, "a kernel was compiled: no news of the speed"
+    assert again.cost.predict(1800) < 0.01, "a kernel was compiled: no news of the speed"
 
 
 def test_a_good_file_is_taken(rig: Rig) -> None:

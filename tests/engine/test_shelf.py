@@ -70,7 +70,7 @@ def test_what_slices_cost_outlives_the_model_and_the_process(tmp_path: Path) -> 
     assert loaded(shelf, spec).scheduler.cost is cost, "as when it is unloaded for another"
     shelf.keep_learned()
     again = loaded(make_shelf(file=tmp_path / "learned.json"), spec).scheduler.cost
-    assert again.predict(1000, 0) == pytest.approx(10, rel=0.05)
+    assert again.predict(1000) == pytest.approx(10, rel=0.05)
 
 
 def loaded(shelf: DeviceShelf, spec: wire.ModelSpec) -> ModelHandle:

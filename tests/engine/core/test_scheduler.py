@@ -125,9 +125,21 @@ def test_one_tiny_slice_does_not_make_bold() -> None:
     assert sum(one.num_tokens for one in step.slices) <= 64
 
 
+class AttentiveRunner(FakeRunner):
+    """A prompt's tokens take the longer the more stand before them, and hardly anything else."""
+
+    def seconds_of(self, step: Step) -> float:
+        if not step.slices:
+            return super().seconds_of(step)
+        return 0.001 + sum(one.num_tokens * one.mean_context * 2e-7 for one in step.slices)
+
+
+@pytest.mark.parametrize(("runner", "seconds_alone"), [(FakeRunner, 3.0), (AttentiveRunner, 3.6)])
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
-def test_running_rows_keep_their_share_and_prompts_get_the_rest(share: float) -> None:
-    bench = settled(dataclasses.replace(PACE, decode_share=share))
+def test_running_rows_keep_their_share_and_prompts_get_the_rest(
+    share: float, runner: type[FakeRunner], seconds_alone: float
+) -> None:
+    bench = settled(dataclasses.replace(PACE, decode_share=share), runner)
     bench.add("victim", prompt_tokens=5, max_tokens=100_000)
     for _ in range(10):
         bench.turn()
@@ -138,7 +150,7 @@ def test_running_rows_keep_their_share_and_prompts_get_the_rest(share: float) ->
     seconds = bench.clock.now - since
     kept = (len(bench.drawn_at["victim"]) - before) * 0.001 / seconds
     assert kept == pytest.approx(share, abs=0.06)
-    assert seconds <= 3.0 / (1 - share) * 1.2
+    assert seconds <= seconds_alone / (1 - share) * 1.2
 
 
 def test_the_end_of_a_long_prompt_pays_for_its_time_as_its_beginning_did() -> None:
@@ -225,13 +237,13 @@ def test_nobody_is_passed_by_who_comes_later_than_twice_the_own_reading(seed: in
         if later_by > 0 and is_before and other.row_id not in guests:
             num_passes += 1
             length = lengths[one.request_id]
-            assert later_by < 2.1 * bench.scheduler.cost.predict(length, length / 2)
+            assert later_by < 2.1 * bench.scheduler.cost.predict(length)
     assert num_passes > 300, "short ones pass long ones"
 
 
 def expected_seconds(bench: Bench, step: Step) -> float:
     cost = bench.scheduler.cost
-    return sum(cost.predict(one.num_tokens, one.mean_context) for one in step.slices)
+    return sum(cost.predict(one.width, start=one.start_tokens) for one in step.slices)
 
 
 def test_who_comes_during_a_single_prompt_waits_for_a_short_piece_of_it() -> None:
