@@ -135,12 +135,13 @@ class DeviceShelf:
             new_caches=new_caches,
             together_bytes=self._memory.together_bytes,
         )
+        peaks = self._peaks(spec)
         return ModelHandle(
             spec,
-            runner=self._measured(spec, runner),
+            runner=self._measured(runner, peaks),
             reuse=self._reuse(spec, loaded, runner, new_caches()),
-            estimate=self.estimate(spec),
-            cost=self._peaks(spec).cost,
+            estimate=peaks.estimate,
+            cost=peaks.cost,
             voice=voice,
             ledger=self._ledger,
             vitals=self._vitals,
@@ -149,29 +150,21 @@ class DeviceShelf:
             is_batchable=loaded.is_batchable and spec.kv_bits is None,
         )
 
-    def _measured(self, spec: wire.ModelSpec, runner: Runner) -> MeasuredRunner:
-        return MeasuredRunner(
-            runner,
-            self._peaks(spec),
-            self._memory.peaks,
-            note_learned=self._estimates.note_learned,
-        )
+    def _measured(self, runner: Runner, peaks: ModelPeaks) -> MeasuredRunner:
+        note_learned = self._estimates.note_learned
+        return MeasuredRunner(runner, peaks, self._memory.peaks, note_learned=note_learned)
 
     def _vector_handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> VectorHandle:
         if _is_encoder(spec):
             runner: Computer = open_encoder(loaded.model, spec)
         else:
             runner = open_runner(loaded.model, loaded.tokenizer, spec)
+        peaks, note_learned = self._peaks(spec), self._estimates.note_learned
         return VectorHandle(
             spec,
-            runner=MeasuredComputer(
-                runner,
-                self._peaks(spec),
-                self._memory.peaks,
-                note_learned=self._estimates.note_learned,
-            ),
-            estimate=self.estimate(spec),
-            cost=self._peaks(spec).cost,
+            runner=MeasuredComputer(runner, peaks, self._memory.peaks, note_learned=note_learned),
+            estimate=peaks.estimate,
+            cost=peaks.cost,
             ledger=self._ledger,
             vitals=self._vitals,
             weight_bytes=loaded.weight_bytes,

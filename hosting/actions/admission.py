@@ -92,14 +92,14 @@ def check_may_use(user: User, api_key: ApiKey | None, model: HostedModel) -> Non
 
 def _check_model(user: User, limits: Limits, model: HostedModel) -> None:
     def is_open() -> bool:
-        return bool(_opened().rows(person=user.pk, model=model.pk))
+        return bool(_open_models().rows(person=user.pk, model=model.pk))
 
     if not limits.may_use(model.name) or not _open.get((user.pk, model.pk), is_open):
         raise forbidden_model(model.name)
 
 
 @prepared
-def _opened() -> QuerySet[Any, Any]:
+def _open_models() -> QuerySet[Any, Any]:
     found = HostedModel.objects.open_to(Given("person")).filter(pk=Given("model"))
     return found.order_by().values_list("pk")
 
