@@ -28,6 +28,7 @@ from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 WORDS = 400  # more than a block of tokens
+MANY_WORDS = 2_000  # computing them takes many times what reading does, on a busy machine too
 LONG = 600  # tokens: longer than asking three times takes
 
 
@@ -187,7 +188,7 @@ def test_after_a_kill_the_disk_brings_the_prompt_back(
     stack: Stack, client: OpenAI, endless: str
 ) -> None:
     restart_engine(stack)  # what is written from here on is ours
-    prompt = fresh_prompt() + " word" * WORDS
+    prompt = fresh_prompt() + " word" * MANY_WORDS
     before = set(record_files(stack))
     first = ask(client, endless, prompt)
     stack.wait_until(lambda: len(set(record_files(stack)) - before) >= 4, "written to disk")
