@@ -245,12 +245,12 @@ class ModelHandle:
         try:
             with self._vitals.stall.working(self.scheduler.expected_seconds):
                 self._keep_before(step)
-                outcome = self._runner.run(step)
+                outcomes = self._runner.run(step)
                 self._keep_after(step)
         # A step's failure ends the request that caused it, and only that one.
         except Exception as error:
             return events + self._recover(step, error)
-        return events + (self._update(outcome) if outcome is not None else [])
+        return events + [event for outcome in outcomes for event in self._update(outcome)]
 
     def _admit(self, limits: Limits) -> None:
         if not self.scheduler.may_admit:

@@ -83,25 +83,25 @@ class MeasuredRunner(PassingRunner):
         self._joined = {}
         super().reset()
 
-    def run(self, step: Step) -> Outcome | None:
+    def run(self, step: Step) -> tuple[Outcome, ...]:
         self._follow(step)
         learner, parts = self._told_by(step)
         if parts is None:
             return self._runner.run(step)
         held_bytes, before_bytes = self.num_bytes, self._peaks.begin()
-        outcome = self._runner.run(step)
+        outcomes = self._runner.run(step)
         grown_bytes = max(0, self.num_bytes - held_bytes)
         measured_bytes = self._peaks.highest_bytes() - before_bytes - grown_bytes
         if step.joins and self.num_groups > 1:
-            return outcome  # the formula is that of one batch
+            return outcomes  # the formula is that of one batch
         if grown_bytes and measured_bytes <= self._growing_bytes(step):
-            return outcome  # what was computed took less than making room for it
+            return outcomes  # what was computed took less than making room for it
         if step.slices and not grown_bytes:
             parts = (parts[0], parts[1], 0.0)  # no cache was copied
         learner.learn(parts, measured_bytes=measured_bytes)
         self._model.follow()
         self._note_learned()
-        return outcome
+        return outcomes
 
     def _growing_bytes(self, step: Step) -> int:
         grown = (self._estimate.grow_bytes(one.start_tokens) for one in step.slices)

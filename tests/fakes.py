@@ -178,7 +178,7 @@ class FakeRunner:
         self._poisoned: set[int] = set()
         self._before: Outcome | None = None
 
-    def run(self, step: Step) -> Outcome | None:
+    def run(self, step: Step) -> tuple[Outcome, ...]:
         self.num_steps += 1
         for row_id in step.leaves:
             assert (self.prefilled.pop(row_id, None) is None) != (
@@ -191,7 +191,7 @@ class FakeRunner:
             self._before = self._compute(step)
         self._clock.now += self.seconds_of(step)
         self._watch(step, self.seconds_of(step))
-        return before
+        return (before,) if before is not None else ()
 
     def _compute(self, step: Step) -> Outcome:
         assert not (step.slices and step.decodes)

@@ -103,7 +103,7 @@ class Drawn(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A computed step. The device works one step ahead, so it is an earlier one than the last run.
+    """A computed step. A device that works one step ahead ends it while the next one is run.
 
     `seconds` is the time the device spent on it.
     """
@@ -140,7 +140,7 @@ class StepRunner(Protocol):
     @property
     def growing(self) -> tuple[tuple[int, int], ...]: ...
     def groups_after(self, step: Step) -> tuple[Group, ...]: ...
-    def run(self, step: Step) -> Outcome | None: ...
+    def run(self, step: Step) -> tuple[Outcome, ...]: ...
     def reset(self) -> None: ...
 
 
@@ -173,7 +173,7 @@ class PassingRunner:
     def groups_after(self, step: Step) -> tuple[Group, ...]:
         return self._runner.groups_after(step)
 
-    def run(self, step: Step) -> Outcome | None:
+    def run(self, step: Step) -> tuple[Outcome, ...]:
         return self._runner.run(step)
 
     def reset(self) -> None:

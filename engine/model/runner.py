@@ -1,8 +1,8 @@
 """Runs steps on the device: prefill slices, joins, leaves, one batch call, one draw for all rows.
 
 The device works one step ahead of the host: run() submits a step and returns the outcome of the
-one before. A CPU computes a step while it is submitted; there a slice or a first token that nothing
-came before is told at once, not a step later. It does not know requests, text or policy.
+one before. A CPU computes a step while it is submitted; there slices and first tokens are told at
+once, not a step later. It does not know requests, text or policy.
 Owner: the model thread.
 """
 
@@ -157,13 +157,14 @@ class Runner:
         self._prefilled: dict[int, _Prefilled] = {}
         self._submitted: _Submitted | None = None
 
-    def run(self, step: Step) -> Outcome | None:
-        """Submit `step` and wait for the one before; None if nothing was being computed."""
+    def run(self, step: Step) -> tuple[Outcome, ...]:
+        """Submit `step` and wait for the one before; what has ended, in order."""
         outcome = self._submit(step)
-        if self._runs_ahead or outcome is not None or not (step.slices or step.joins):
-            return outcome
+        ended = (outcome,) if outcome is not None else ()
+        if self._runs_ahead or self._submitted is None or not (step.slices or step.joins):
+            return ended
         submitted, self._submitted = self._submitted, None
-        return self._collect(submitted) if submitted is not None else None
+        return (*ended, self._collect(submitted))
 
     def _submit(self, step: Step) -> Outcome | None:
         before, self._submitted = self._submitted, None

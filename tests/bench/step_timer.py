@@ -41,12 +41,12 @@ class RunnerClock:
         self.last_step = Step()
         run = Runner.run
 
-        def timed_run(runner: Runner, step: Step) -> Outcome | None:
+        def timed_run(runner: Runner, step: Step) -> tuple[Outcome, ...]:
             self.last_step = step
             started_at = time.perf_counter()
-            outcome = run(runner, step)
+            outcomes = run(runner, step)
             self.seconds += time.perf_counter() - started_at
-            return outcome
+            return outcomes
 
         Runner.run = timed_run  # type: ignore[method-assign]
 

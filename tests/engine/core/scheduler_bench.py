@@ -41,8 +41,7 @@ class Bench:
         self.scheduler.admit()
         step = self.scheduler.schedule(now=self.clock.now, fitting=self.fitting)
         self.steps.append(step)
-        outcome = self.runner.run(step)
-        if outcome is not None:
+        for outcome in self.runner.run(step):
             for sequence, _ in self.scheduler.update(outcome):
                 self.drawn_at.setdefault(sequence.request_id, []).append(self.clock.now)
                 if sequence.num_output_tokens == sequence.max_tokens:

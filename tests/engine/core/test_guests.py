@@ -45,10 +45,10 @@ class House:
     def turn(self, times: int = 1) -> None:
         for _ in range(times):
             self.scheduler.admit()
-            outcome = self.runner.run(self.scheduler.schedule(now=self.clock.now))
-            for sequence, _ in self.scheduler.update(outcome) if outcome is not None else ():
-                if sequence.num_output_tokens == sequence.max_tokens:
-                    self.scheduler.finish(sequence)
+            for outcome in self.runner.run(self.scheduler.schedule(now=self.clock.now)):
+                for sequence, _ in self.scheduler.update(outcome):
+                    if sequence.num_output_tokens == sequence.max_tokens:
+                        self.scheduler.finish(sequence)
 
     @property
     def tenants(self) -> list[str]:

@@ -28,7 +28,7 @@ class House:
     def turn(self) -> Step:
         self.scheduler.admit()
         step = self.scheduler.schedule(now=self.clock.now)
-        if (outcome := self.runner.run(step)) is not None:
+        for outcome in self.runner.run(step):
             self.scheduler.update(outcome)
         return step
 

@@ -61,10 +61,10 @@ class Uneven(FakeRunner):
     def seconds_of(self, step: Step) -> float:
         return super().seconds_of(step) + (0.02 if step.decodes and self.was_slice else 0.0)
 
-    def run(self, step: Step) -> Outcome | None:
-        outcome = super().run(step)
+    def run(self, step: Step) -> tuple[Outcome, ...]:
+        outcomes = super().run(step)
         self.was_slice = bool(step.slices)
-        return outcome
+        return outcomes
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5])

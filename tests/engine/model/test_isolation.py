@@ -76,7 +76,7 @@ class BreakingRunner(PassingRunner):
         self._in_slices = in_slices
         self._rows: set[int] = set()
 
-    def run(self, step: Step) -> Outcome | None:
+    def run(self, step: Step) -> tuple[Outcome, ...]:
         for one in step.slices:
             for row_id, token_ids in zip(one.row_ids, one.token_ids, strict=True):
                 if one.start_tokens == 0 and token_ids[0] == MARK:

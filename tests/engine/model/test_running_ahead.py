@@ -18,7 +18,8 @@ JOIN = Join(
     output_token_ids=(),
     sampling=wire.Sampling(seed=1, temperature=0.0),
 )
-FIRST, SECOND = Step(joins=(JOIN,), decodes=(1,)), Step(decodes=(1,))
+FIRST, SECOND, THIRD = Step(joins=(JOIN,), decodes=(1,)), Step(decodes=(1,)), Step(decodes=(1,))
+OTHER = Step(slices=(Slice(row_ids=(2,), start_tokens=0, token_ids=((9, 8, 7),)),))
 
 
 @pytest.mark.parametrize("runs_ahead", [False, True])
@@ -37,11 +38,14 @@ def test_answers_are_those_of_single_runs(runs_ahead: bool) -> None:
 
 @pytest.mark.parametrize(
     ("runs_ahead", "told"),
-    [(False, [SLICE, FIRST, None, SECOND]), (True, [None, SLICE, FIRST, SECOND])],
+    [
+        (False, [[SLICE], [FIRST], [], [SECOND, OTHER], [], [THIRD]]),
+        (True, [[], [SLICE], [FIRST], [SECOND], [OTHER], [THIRD]]),
+    ],
 )
-def test_where_nothing_runs_ahead_a_first_token_is_told_at_once(
-    runs_ahead: bool, told: list[Step | None]
+def test_where_nothing_runs_ahead_slices_and_first_tokens_are_told_at_once(
+    runs_ahead: bool, told: list[list[Step]]
 ) -> None:
     runner = Runner(loaded(NAME).model, decode_token=str, runs_ahead=runs_ahead)
-    outcomes = [runner.run(step) for step in (SLICE, FIRST, SECOND, Step())]
-    assert [outcome and outcome.step for outcome in outcomes] == told
+    steps = (SLICE, FIRST, SECOND, OTHER, THIRD, Step())
+    assert [[one.step for one in runner.run(step)] for step in steps] == told

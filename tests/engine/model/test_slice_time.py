@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import mlx.core as mx
+
 from engine import wire
-from engine.core.step import Join, Outcome, Slice, Step
+from engine.core.step import Join, Slice, Step
 from engine.model.runner import Runner
 from tests.engine.model.rig import loaded
+from tests.fakes import FakeClock
 
 NUM_SLICES, SLICE_TOKENS = 6, 512
+SLICE_SECONDS, DECODE_SECONDS = 3.0, 1.0
+
+
+class BlockingModel:
+    """The real one, that computes while it is called; a clock goes on by what that takes."""
+
+    def __init__(self, model: Any, clock: FakeClock) -> None:
+        self._model = model
+        self._clock = clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def __call__(self, token_ids: mx.array, **options: Any) -> mx.array:
+        self._clock.now += SLICE_SECONDS if token_ids.shape[1] > 1 else DECODE_SECONDS
+        logits: mx.array = self._model(token_ids, **options)
+        return logits
 
 
 def make_slice(number: int) -> Slice:
@@ -16,15 +38,16 @@ def make_slice(number: int) -> Slice:
 
 
 def test_a_slice_between_decode_steps_is_told_its_own_time() -> None:
-    runner = Runner(loaded("tiny-qwen3").model, decode_token=str)
+    clock = FakeClock()
+    model = BlockingModel(loaded("tiny-qwen3").model, clock)
+    runner = Runner(model, decode_token=str, runs_ahead=False, clock=clock)
     sampling = wire.Sampling(seed=1, temperature=0.0)
     join = Join(row_id=2, prompt_token_ids=(5,), output_token_ids=(), sampling=sampling)
     steps = [Step(joins=(join,), decodes=(2,))]
     for number in range(NUM_SLICES):
-        steps += [Step(slices=(make_slice(number),)), Step(decodes=(2,))]
-    outcomes: list[Outcome | None] = [runner.run(step) for step in [*steps, Step()]]
-    told = [outcome for outcome in outcomes if outcome is not None]
+        steps += [Step(slices=(make_slice(number),)), Step(decodes=(2,)), Step(decodes=(2,))]
+    told = [outcome for step in [*steps, Step()] for outcome in runner.run(step)]
     assert [outcome.step for outcome in told] == steps
-    of_slices = sum(outcome.seconds for outcome in told if outcome.step.slices)
-    of_decodes = sum(outcome.seconds for outcome in told if outcome.step.decodes)
-    assert of_slices > 3 * of_decodes
+    assert {outcome.seconds for outcome in told if outcome.step.slices} == {SLICE_SECONDS}
+    of_decodes = [outcome.seconds for outcome in told if outcome.step.decodes]
+    assert sum(of_decodes) == DECODE_SECONDS * len(of_decodes)
