@@ -206,8 +206,8 @@ class Worker:
             max_rows = 1 if is_short else self._pool.max_rows(name)
             most, num_taken = max_rows + wire.look_ahead(max_rows), self._pool.num_taken(name)
             wanted[name] = max(0, most - num_taken)
-            has_room = most <= num_taken < most + most_guests(max_rows)
-            if has_room and (invitation := self._pool.invitation(name)) is not None:
+            may_invite = max(0, num_taken - most) < most_guests(max_rows)
+            if may_invite and (invitation := self._pool.invitation(name)) is not None:
                 invitations[name] = invitation
         self._transport.want(wanted, invitations)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from engine import wire
@@ -28,6 +28,10 @@ class Invitation:
 
     without_tenants: frozenset[str]
     lowest_class: wire.Priority
+
+    def without(self, tenants: Iterable[str]) -> Invitation:
+        """The same for none of these either."""
+        return dataclasses.replace(self, without_tenants=self.without_tenants.union(tenants))
 
     def is_for(self, sequence: Sequence) -> bool:
         if sequence.tenant in self.without_tenants:
@@ -60,6 +64,11 @@ class Holders:
     def clear(self) -> None:
         self._rows.clear()
         self._is_decided = False
+
+    def is_newcomer(self, sequence: Sequence) -> bool:
+        """Its row is the only one of its tenant's."""
+        rows = (self._rows[sequence.tenant, priority] for priority in _CLASSES)
+        return sum(rows) == 1
 
     @property
     def invitation(self) -> Invitation | None:

@@ -97,6 +97,7 @@ class TimeLedger:
 
     def __init__(self) -> None:
         self._owed_seconds = 0.0
+        self._waited_seconds = 0.0  # for slices since the last decode step
         self._decode_seconds = 0.01
         self.num_slices_in_flight = 0
         self.num_decodes_in_flight = 0
@@ -105,6 +106,11 @@ class TimeLedger:
     @property
     def owes_decode(self) -> bool:
         return self._owed_seconds > self._decode_seconds * (self.num_decodes_in_flight + 0.5)
+
+    def may_wait(self, seconds: float, *, most: float) -> bool:
+        """Whether rows may wait for a slice of so many seconds before they get what is owed: they
+        are then owed no more than `most`, and wait no longer at a stretch."""
+        return max(self._owed_seconds, self._waited_seconds) + seconds <= most
 
     @property
     def decode_seconds(self) -> float:
@@ -129,13 +135,15 @@ class TimeLedger:
 
     def book_slice(self, seconds: float, *, share: float) -> None:
         self._owed_seconds += seconds * share / (1 - share)
+        self._waited_seconds += seconds
 
     def book_decode(self, seconds: float) -> None:
         """A step has taken so long."""
         self._owed_seconds = max(0.0, self._owed_seconds - seconds)
+        self._waited_seconds = 0.0
         usual = self._decode_seconds
         self._decode_seconds += 0.1 * (min(seconds, 10 * usual) - usual)
 
     def forgive(self) -> None:
         """Nobody decodes: nothing is owed to anybody."""
-        self._owed_seconds = 0.0
+        self._owed_seconds = self._waited_seconds = 0.0

@@ -133,9 +133,10 @@ class Scheduler:
         may_slice = fitting.may_slice or not (self.is_decoding or ready)
         prompts = [one for one in self._prefilling if one.slice_tokens_left > 0 and may_slice]
         someone_decodes = others is not None or self.is_decoding or bool(ready)
-        if prompts and self._is_turn_of_prompts(ready, someone_decodes=someone_decodes):
+        in_turn = self._in_turn(prompts, ready, someone_decodes=someone_decodes) if prompts else []
+        if in_turn:
             self._ledger.leave_line(self)
-            step = self._slice_step(prompts, now=now, someone_decodes=someone_decodes)
+            step = self._slice_step(in_turn, now=now, someone_decodes=someone_decodes)
         else:
             step = self._decode_step(ready)
         if step.computed_row_ids:
@@ -202,11 +203,10 @@ class Scheduler:
 
     @property
     def invitation(self) -> Invitation | None:
-        """Whom one more row is for, while all are taken."""
+        """Whom one more row is for, when all are taken."""
         max_rows = self.pace.max_rows
-        if not max_rows <= len(self._live) < max_rows + most_guests(max_rows):
-            return None
-        return self._holders.invitation
+        is_full = len(self._live) >= max_rows + most_guests(max_rows)
+        return None if is_full else self._holders.invitation
 
     def _give_row(self, sequence: Sequence) -> None:
         sequence.status = Status.PREFILLING
@@ -225,15 +225,37 @@ class Scheduler:
                 if sequence.computed_tokens > 0:
                     self._gone.append(sequence.row_id)
 
-    def _is_turn_of_prompts(self, ready: list[Sequence], *, someone_decodes: bool) -> bool:
+    def _in_turn(
+        self, prompts: list[Sequence], ready: list[Sequence], *, someone_decodes: bool
+    ) -> list[Sequence]:
+        """Those that are read now; none where it is the running rows' turn."""
         if not someone_decodes:
             self._ledger.forgive()
-            return True
-        # A ready row is one batch call away from its first token.
-        if ready or not self._ledger.stand_in_line(self) or self._ledger.owes_decode:
-            return False
+            return prompts
+        # A ready row is one batch call away from its first token, if no slice has drawn that.
+        if not all(one.num_drawn for one in ready) or not self._ledger.stand_in_line(self):
+            return []
         # What the slice in flight will owe is known when it is measured; rows decode meanwhile.
-        return not self._ledger.num_slices_in_flight or self.decode_share == 0
+        if self._ledger.num_slices_in_flight and self.decode_share > 0:
+            return []
+        return self._newcomers(prompts) if ready or self._ledger.owes_decode else prompts
+
+    def _newcomers(self, prompts: list[Sequence]) -> list[Sequence]:
+        """Short prompts of tenants without another row: rows are owed for other people's."""
+        most, seconds = self._stall_seconds / (1 + self.cost.spread), 0.0
+        chosen = []
+        for one in filter(self._is_short, filter(self._holders.is_newcomer, prompts)):
+            seconds += self.cost.predict(one.slice_tokens_left, start=one.computed_tokens)
+            if not self._ledger.may_wait(seconds, most=most):
+                break
+            chosen.append(one)
+        return chosen
+
+    @property
+    def _stall_seconds(self) -> float:
+        """As things stand, of all models."""
+        of_others = self._others.stall_seconds if self._others is not None else float("inf")
+        return min(self.pace.stall_seconds, of_others)
 
     @property
     def decode_share(self) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from engine import wire
 from engine.core.delivery import AnyDelivery, Dropped
@@ -59,6 +59,7 @@ class Inbox:
             taken, self._messages = self._messages, []
             for model, n in _num_deliveries(taken).items():
                 self._wanted[model] = self._wanted.get(model, 0) - n
+            self._invitations = _for_others(self._invitations, taken)
             return taken
 
     def want(self, rows: Mapping[str, int], invitations: Mapping[str, Invitation]) -> bool:
@@ -70,18 +71,33 @@ class Inbox:
             return has_more or any(one != invited.get(model) for model, one in invitations.items())
 
     def wanted(self) -> tuple[dict[str, int], dict[str, Invitation]]:
-        """How many deliveries of each model may still be put, and who may come beyond them."""
+        """How many deliveries of each model may still be put, and who may come beyond them when
+        these are there."""
         with self._changed:
             pending = _num_deliveries(self._messages)
             room = {model: n - pending[model] for model, n in self._wanted.items()}
             invited = {m: one for m, one in self._invitations.items() if room.get(m) == 0}
-            return {model: n for model, n in room.items() if n > 0}, invited
+            wanted = {model: n for model, n in room.items() if n > 0}
+            return wanted, _for_others(invited, self._messages)
 
     def _has_any(self) -> bool:
         return self._error is not None or (self._is_configured and bool(self._messages))
 
 
 def _num_deliveries(messages: Iterable[Received]) -> collections.Counter[str]:
-    return collections.Counter(
-        message.work.model for message in messages if isinstance(message, AnyDelivery)
-    )
+    return collections.Counter(work.model for work in _works(messages))
+
+
+def _for_others(
+    invitations: Mapping[str, Invitation], messages: Iterable[Received]
+) -> dict[str, Invitation]:
+    """Than those whose requests are among the messages: they are no guests besides."""
+    works = list(_works(messages))
+    return {
+        model: one.without(work.tenant for work in works if work.model == model)
+        for model, one in invitations.items()
+    }
+
+
+def _works(messages: Iterable[Received]) -> Iterator[wire.Work | wire.VectorWork]:
+    return (message.work for message in messages if isinstance(message, AnyDelivery))

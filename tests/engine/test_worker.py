@@ -324,6 +324,26 @@ def test_while_one_person_has_all_rows_somebody_else_is_invited() -> None:
     assert engine.transport.invitations == {"fake": invitation}
 
 
+def test_somebody_else_is_invited_while_a_row_is_being_filled_again() -> None:
+    """Whoever has several takes that one too; who comes a moment later waits for no turn."""
+    engine = Engine(spec("fake", max_rows=4))
+    for number in range(4):
+        engine.ask(f"heavy {number}", tenant="user:heavy", max_tokens=9 if number == 0 else 90)
+    engine.run("heavy 0")
+    engine.turn()
+    assert engine.transport.wanted == {"fake": 1}
+    assert engine.transport.invitations["fake"].without_tenants == {"user:heavy"}
+
+
+def test_a_model_of_one_row_invites_nobody() -> None:
+    engine = Engine(spec("fake", max_rows=1))
+    engine.turn()
+    assert engine.transport.wanted == {"fake": 1} and engine.transport.invitations == {}
+    engine.ask("heavy", tenant="user:heavy", max_tokens=90)
+    engine.turn(4)
+    assert engine.transport.wanted == {"fake": 0} and engine.transport.invitations == {}
+
+
 def test_a_model_that_is_always_busy_makes_way_for_another_after_its_turn() -> None:
     """Neither fits beside the other, and both are asked all the time: they take turns. What is
     pinned came first and stays."""

@@ -30,8 +30,11 @@ class Bench:
         self.sequences: dict[str, Sequence] = {}
         self.fitting = ALL_FITS
 
-    def add(self, request_id: str, *, prompt_tokens: int, max_tokens: int = 4) -> Sequence:
-        work = make_work(request_id, prompt=range(1, prompt_tokens + 1), max_tokens=max_tokens)
+    def add(
+        self, request_id: str, *, prompt_tokens: int, max_tokens: int = 4, **fields: str
+    ) -> Sequence:
+        prompt = range(1, prompt_tokens + 1)
+        work = make_work(request_id, prompt=prompt, max_tokens=max_tokens, **fields)
         sequence = Sequence(work, delivered_token_ids=(), arrived_at=self.clock.now)
         self.sequences[request_id] = sequence
         self.scheduler.add(sequence)
