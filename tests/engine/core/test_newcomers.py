@@ -29,9 +29,9 @@ class ToldAtOnce(FakeRunner):
 RUNNERS = pytest.mark.parametrize("runner", [FakeRunner, ToldAtOnce])
 
 
-def busy_bench(runner: type[FakeRunner]) -> Bench:
+def busy_bench(runner: type[FakeRunner], *, drawing_share: float | None = None) -> Bench:
     """Three rows of one person decode, and are owed for the prompt of the fourth."""
-    bench = Bench(PACE, runner)
+    bench = Bench(PACE, runner, drawing_share=drawing_share)
     for number in range(3):
         bench.add(f"row {number}", prompt_tokens=40, max_tokens=100_000, tenant=HEAVY)
     for _ in range(100):
@@ -126,13 +126,14 @@ def test_behind_a_long_slice_rows_come_first_whatever_they_are_owed(
 @RUNNERS
 @pytest.mark.parametrize("decode_share", [0.2, 0.5])
 @pytest.mark.parametrize("together", [1, 10])
+@pytest.mark.parametrize("drawing_share", [None, 0.01])
 def test_many_newcomers_take_no_more_than_their_share(
-    runner: type[FakeRunner], decode_share: float, together: int
+    runner: type[FakeRunner], decode_share: float, together: int, drawing_share: float | None
 ) -> None:
     """Each of them is somebody else. Rows wait no longer than a stall, and get their share but for
     a stall that they are owed."""
     pace = dataclasses.replace(PACE, decode_share=decode_share)
-    bench = busy_bench(runner)
+    bench = busy_bench(runner, drawing_share=drawing_share)
     bench.scheduler.pace = pace
     bounds = TimeBounds(lambda: [bench.scheduler], pace)
     pause = longest_pause = 0.0
