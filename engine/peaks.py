@@ -1,7 +1,7 @@
 """Runners whose steps are measured, so that a model's estimate follows what they really take.
 
-A slice says what slices take; a step in which rows join, what those steps take. Other steps take
-less. It does not know what is decided by it. Owner: the model thread.
+A slice says what slices take; a step in which rows join and the batch is laid out anew, what those
+steps take. Other steps take less. It does not know what is decided by it. Owner: the model thread.
 """
 
 from __future__ import annotations
@@ -117,6 +117,8 @@ class MeasuredRunner(PassingRunner):
     def _told_by(self, step: Step) -> tuple[PeakLearner, Parts | None]:
         if step.joins and len(step.decodes) == 1:
             return self._model.steps, None  # a single row is not copied
+        if step.joins and not all(one.moves for one in self.groups_after(step)):
+            return self._model.steps, None  # rows took places: the others were not copied
         if step.joins:
             longest = max(self._joined.values()) + self._num_decodes
             return self._model.steps, self._estimate.step_parts(len(step.decodes), longest)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from engine import wire
 from engine.core.grouping import least_padded
@@ -181,32 +182,45 @@ def _most_joins(estimate: Estimate, rows: list[Sequence], *, room_bytes: int) ->
 def step_bytes(estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner) -> int:
     """What a step takes besides what there is before it. `rows`: those that do not leave."""
     if not (step.leaves or step.joins):
-        return _computing_bytes(estimate, step, rows=rows, runner=runner, moving_bytes=0)
+        computing = _Computing(runner.num_places, moving_bytes=0, growing=runner.growing)
+        return _computing_bytes(estimate, step, computing, rows=rows)
     groups = runner.groups_after(step)
     held = [one.num_rows * estimate.row_bytes(one.num_tokens) for one in groups]
+    joining_bytes = sum(estimate.row_bytes(join.num_tokens) for join in step.joins)
     moving_bytes = sum(num for num, one in zip(held, groups, strict=True) if one.moves)
+    moving_bytes = max(moving_bytes, joining_bytes)
     apart = sum(
         estimate.row_bytes(one.computed_tokens) for one in rows if one.status is not Status.DECODING
     )
     grown_bytes = max(0, sum(held) + apart - runner.num_bytes)
-    leaving = estimate.move_bytes(max(moving_bytes, runner.num_bytes if step.leaves else 0))
-    computing = _computing_bytes(
-        estimate, step, rows=rows, runner=runner, moving_bytes=moving_bytes
-    )
-    return grown_bytes + max(leaving, computing)
+    leaving = estimate.move_bytes(moving_bytes)
+    num_places = sum(one.num_rows for one in groups)
+    computing = _Computing(num_places, moving_bytes=moving_bytes, growing=runner.growing)
+    return grown_bytes + max(leaving, _computing_bytes(estimate, step, computing, rows=rows))
+
+
+class _Computing(NamedTuple):
+    """What a step computes: a token for each of so many places, bytes of rows that are laid out
+    anew, and places and tokens of batches whose buffers are full."""
+
+    num_places: int
+    moving_bytes: int
+    growing: tuple[tuple[int, int], ...]
 
 
 def _computing_bytes(
-    estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner, moving_bytes: int
+    estimate: Estimate, step: Step, computing: _Computing, *, rows: list[Sequence]
 ) -> int:
     if step.slices:
         return sum(_slice_bytes(estimate, one) for one in step.slices)
     if not rows or not step.decodes:
         return 0
-    num_rows, longest = len(step.decodes), max(len(one.token_ids) for one in rows)
+    longest = max(len(one.token_ids) for one in rows)
     if step.joins:
-        return estimate.step_bytes(num_rows, longest, moving_bytes=moving_bytes)
-    return estimate.decode_bytes(num_rows, longest, runner.growing)
+        return estimate.step_bytes(
+            computing.num_places, longest, moving_bytes=computing.moving_bytes
+        )
+    return estimate.decode_bytes(computing.num_places, longest, computing.growing)
 
 
 def _slice_bytes(estimate: Estimate, one: Slice) -> int:

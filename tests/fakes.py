@@ -162,6 +162,10 @@ class FakeRunner:
     def num_groups(self) -> int:
         return 1
 
+    @property
+    def num_places(self) -> int:
+        return len(self.batch)
+
     def groups_after(self, step: Step) -> tuple[Group, ...]:
         """All in one."""
         staying = {key: one for key, one in self.batch.items() if key not in step.leaves}

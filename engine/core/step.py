@@ -125,9 +125,9 @@ class Group(NamedTuple):
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
     are dear. `drawing_share`: by how much longer a slice takes that draws, as a part of it; None:
-    none may. `num_groups`: of batches. `growing`: rows and tokens of those whose buffers the next
-    step makes larger. `groups_after`: the batches when a step's rows have left and joined, before
-    it is run."""
+    none may. `num_groups`: of batches. `num_places`: rows of all, and free ones. `growing`: rows
+    and tokens of those whose buffers the next step makes larger. `groups_after`: the batches when a
+    step's rows have left and joined, before it is run."""
 
     @property
     def slices_on_grid(self) -> bool: ...
@@ -137,6 +137,8 @@ class StepRunner(Protocol):
     def num_bytes(self) -> int: ...
     @property
     def num_groups(self) -> int: ...
+    @property
+    def num_places(self) -> int: ...
     @property
     def growing(self) -> tuple[tuple[int, int], ...]: ...
     def groups_after(self, step: Step) -> tuple[Group, ...]: ...
@@ -165,6 +167,10 @@ class PassingRunner:
     @property
     def num_groups(self) -> int:
         return self._runner.num_groups
+
+    @property
+    def num_places(self) -> int:
+        return self._runner.num_places
 
     @property
     def growing(self) -> tuple[tuple[int, int], ...]:

@@ -3,10 +3,14 @@
     level   all rows equally long: plain caches with several rows, no mask array
     padded  unequal lengths: mlx-lm's batch caches
 
+A row that leaves frees its place, which is computed on as it stands until another row takes it:
+that copies one row, and nobody else's. The batch is laid out anew where a row does not fit, where
+buffers are full, and once free places have cost as much as the copy.
+
 A single row is always level. It does not know requests, sampling or policy.
 
-Invariants: row_ids, lengths and the rows of caches and inputs are in one order; `lengths` counts
-the tokens that the caches hold.
+Invariants: places, lengths and the rows of caches and inputs are in one order; lengths count the
+tokens that the caches hold.
 """
 
 from __future__ import annotations
@@ -19,8 +23,12 @@ import mlx.core as mx
 
 from engine.model import caches as row_caches
 from engine.model.caches import Apart, Caches
+from engine.model.layout import Kept
+from engine.model.places import laying, may_lay
 
 _STEPS_BETWEEN_EVALUATIONS = 64  # lazy chains grow a node a step otherwise
+_COPY_STEPS = 2.0  # what it takes to lay all rows out anew: they are read and written
+_LITTLE_WASTE = 0.1  # is let be while rows come and go
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +56,20 @@ class RowBatch:
         self._is_level = True
         self._inputs: mx.array | None = None
         self._num_steps = 0
-        self.row_ids: list[int] = []
-        self.lengths: list[int] = []
+        self.places: list[int | None] = []  # the row in each line; None: free
+        self._lengths: list[int] = []  # of each place
+        self._end = 0  # columns in use: the longest row's tokens, were it here or not
+        self._waste = 0.0  # the share of a step that is computed for nobody
+        self._wasted_steps = 0.0  # since the batch was laid out
+
+    @property
+    def row_ids(self) -> list[int]:
+        return [row_id for row_id in self.places if row_id is not None]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Of the rows."""
+        return [self._lengths[place] for place in self._taken]
 
     @property
     def is_level(self) -> bool:
@@ -60,15 +80,24 @@ class RowBatch:
         return row_caches.num_bytes(self._caches)
 
     @property
+    def capacity(self) -> int:
+        """Tokens that each place has room for; 0 where its bytes do not grow with them."""
+        return row_caches.capacity(self._caches)
+
+    @property
     def full_tokens(self) -> int:
         return row_caches.full_tokens(self._caches)
 
     def forward(self) -> mx.array:
-        """Logits [B, V] of the next position of every row. Lazy."""
+        """Logits [B, V] of the next position of every place. Lazy."""
+        if self._is_worth_closing:
+            self.close()
         assert self._inputs is not None
         row_caches.make_room(self._caches, self._apart())
         logits = self._model(self._inputs[:, None], cache=self._caches)
-        self.lengths = [length + 1 for length in self.lengths]
+        self._lengths = [length + 1 for length in self._lengths]
+        self._end += 1
+        self._wasted_steps += self._waste
         self._num_steps += 1
         if self._num_steps % _STEPS_BETWEEN_EVALUATIONS == 0:
             row_caches.start_evaluating(self._caches)
@@ -86,76 +115,153 @@ class RowBatch:
 
     def joining(self, rows: list[NewRow]) -> Iterator[None]:
         """A layer at a time: several batches that share rows' buffers go side by side."""
+        if self._has_places_for([row.length for row in rows]):
+            yield from self._taking_places(rows)
+            return
+        taken, lengths = self._taken, self.lengths
         added = [row.caches for row in rows]
         joined = []
         for layer in self._joined_layers(rows, added):
             joined.append(layer)
             yield
         self._caches = joined
-        self.row_ids = self.row_ids + [row.row_id for row in rows]
-        self.lengths = self.lengths + [row.length for row in rows]
-        present = [] if self._inputs is None else [self._inputs.astype(mx.uint32)]
+        present = [] if not taken else [self._inputs_of(taken).astype(mx.uint32)]
         self._inputs = mx.concatenate([*present, *(_input_of(row) for row in rows)])
+        self._note_rows(
+            [*(self.places[place] for place in taken), *(row.row_id for row in rows)],
+            lengths + [row.length for row in rows],
+        )
+
+    def is_laid_out_by(
+        self, leaves: tuple[int, ...], added: list[int], *, closes: bool = False
+    ) -> bool:
+        """Whether all rows are copied when these leave and rows of these lengths join. `closes`:
+        it is closed in between."""
+        if added and not self._has_places_for(added, leaves):
+            return True
+        if not (closes or self.full_tokens):
+            return False
+        staying = [place for place in self._taken if self.places[place] not in leaves]
+        longest = max(self._lengths[place] for place in staying)
+        return len(staying) < len(self.places) or longest < self._end
+
+    def _has_places_for(self, lengths: list[int], leaves: tuple[int, ...] = ()) -> bool:
+        num_free = sum(one is None or one in leaves for one in self.places)
+        if self._is_level or not len(lengths) <= num_free < len(self.places):
+            return False
+        return max(lengths) <= self._end and may_lay(self._caches)
 
     def extract(self, row_id: int) -> tuple[Caches, int]:
         """A row's caches as they stand, lazily, and how many tokens they hold."""
-        index = self.row_ids.index(row_id)
-        length = self.lengths[index]
-        if self._is_level:
-            return row_caches.level_row(self._caches, index), length
-        return row_caches.padded_row(self._caches, index, num_tokens=length), length
+        place = self.places.index(row_id)
+        return self._row(place), self._lengths[place]
 
     def give_all(self) -> list[NewRow]:
         """All rows, as other batches may take them; this one is then of no use any more."""
-        assert self._inputs is not None
         given = []
-        for index, row_id in enumerate(self.row_ids):
-            caches, length = self.extract(row_id)
-            token_id = self._inputs[index : index + 1].astype(mx.uint32)
+        for place in self._taken:
+            row_id = self.places[place]
+            assert row_id is not None
+            token_id = self._inputs_of([place]).astype(mx.uint32)
+            caches, length = self._row(place), self._lengths[place]
             given.append(NewRow(row_id=row_id, token_id=token_id, length=length, caches=caches))
         self._caches = []
         return given
 
-    def leave(self, row_ids: tuple[int, ...]) -> list[int]:
-        """Remove these rows; the indices of those that stay."""
-        kept = [index for index, one in enumerate(self.row_ids) if one not in row_ids]
-        if len(kept) == len(self.row_ids):
-            return kept
-        self.row_ids = [self.row_ids[index] for index in kept]
-        self.lengths = [self.lengths[index] for index in kept]
-        if not kept:
+    def leave(self, row_ids: tuple[int, ...]) -> None:
+        """The places of these rows are free."""
+        self.places = [None if one in row_ids else one for one in self.places]
+        if self._taken:
+            self._waste = self._wasted_share()
+        else:
             self._caches, self._inputs, self._is_level = [], None, True
-            return kept
+            self._note_rows([], [])
+
+    def close(self) -> None:
+        """Lay the rows out without free places, and without padding that only rows needed that have
+        left."""
+        taken, lengths = self._taken, self.lengths
+        if len(taken) < len(self.places) or max(lengths) < self._end:
+            self._inputs = self._inputs_of(taken)
+            self._keep_caches(taken, lengths)
+            self._note_rows([self.places[place] for place in taken], lengths)
+
+    @property
+    def _taken(self) -> list[int]:
+        return [place for place, one in enumerate(self.places) if one is not None]
+
+    @property
+    def _kept(self) -> Kept:
+        taken = self._taken
+        return Kept(taken, self.lengths, is_everyone=len(taken) == len(self.places))
+
+    def _wasted_share(self) -> float:
+        lengths = self.lengths
+        return 1 - len(lengths) * max(lengths) / (len(self.places) * max(1, self._end))
+
+    @property
+    def _is_worth_closing(self) -> bool:
+        if self._wasted_steps >= _COPY_STEPS:
+            return True
+        return None in self.places and self.full_tokens > 0
+
+    def _note_rows(self, places: list[int | None], lengths: list[int]) -> None:
+        self.places, self._lengths, self._end = places, lengths, max(lengths, default=0)
+        self._waste = self._wasted_steps = 0.0
+
+    def _inputs_of(self, places: list[int]) -> mx.array:
         assert self._inputs is not None
-        self._inputs = self._inputs[mx.array(kept)]
-        self._keep_caches(kept)
-        return kept
+        return self._inputs if len(places) == len(self.places) else self._inputs[mx.array(places)]
+
+    def _row(self, place: int) -> Caches:
+        if self._is_level:
+            return row_caches.level_row(self._caches, place)
+        return row_caches.padded_row(self._caches, place, num_tokens=self._lengths[place])
+
+    def _taking_places(self, rows: list[NewRow]) -> Iterator[None]:
+        free = [place for place, one in enumerate(self.places) if one is None]
+        inputs = self._inputs_of(list(range(len(self.places)))).astype(mx.uint32)
+        for place, row in zip(free, rows, strict=False):
+            self.places[place], self._lengths[place] = row.row_id, row.length
+            inputs[place : place + 1] = _input_of(row)
+        self._inputs = inputs
+        laid = {place: row.caches for place, row in zip(free, rows, strict=False)}
+        for _ in laying(self._caches, laid, self._lengths):
+            yield
+        self._waste = self._wasted_share()
+        if self._waste < _LITTLE_WASTE:
+            self._wasted_steps = 0.0
 
     def _joined_layers(self, rows: list[NewRow], added: list[Caches]) -> Iterator[Any]:
         aligns, apart = self._aligns, self._apart()
+        taken, lengths = self._taken, self.lengths
         if not self._is_level:
-            return row_caches.extending_padded(self._caches, added, apart, aligns=aligns)
-        present, self._caches = self._caches, []
-        lengths = {*self.lengths, *(row.length for row in rows)}
-        parts = ([present] if present else []) + added
-        if len(lengths) == 1 and row_caches.may_stack_level(parts):
-            return self._stacking(parts)
+            return row_caches.extending_padded(
+                self._caches, self._kept, added, apart, aligns=aligns
+            )
+        singles = [row_caches.level_row(self._caches, place) for place in taken]
+        present = [self._caches] if 0 < len(taken) == len(self.places) else singles
+        self._caches = []
+        is_even = len({*lengths, *(row.length for row in rows)}) == 1
+        if is_even and row_caches.may_stack_level(present + added):
+            return self._stacking(present + added)
         self._is_level = False
-        singles = row_caches.split_level(present, len(self.row_ids))
         return row_caches.merging_padded(singles + added, apart, aligns=aligns)
 
-    def _keep_caches(self, kept: list[int]) -> None:
+    def _keep_caches(self, kept: list[int], lengths: list[int]) -> None:
         if self._is_level:
             row_caches.keep_level(self._caches, kept, self._apart())
-        elif not self._level_out(kept):
-            row_caches.keep_padded(self._caches, kept, self._apart(), longest=max(self.lengths))
+        elif not self._level_out(kept, lengths):
+            laid = row_caches.extending_padded(
+                self._caches, self._kept, [], self._apart(), aligns=self._aligns
+            )
+            self._caches = list(laid)
 
-    def _level_out(self, kept: list[int]) -> bool:
+    def _level_out(self, kept: list[int], lengths: list[int]) -> bool:
         """Without padding, where the rows that stay are equally long."""
-        if len(set(self.lengths)) > 1:
+        if len(set(lengths)) > 1:
             return False
-        length = self.lengths[0]
-        rows = [row_caches.padded_row(self._caches, row, num_tokens=length) for row in kept]
+        rows = [row_caches.padded_row(self._caches, place, num_tokens=lengths[0]) for place in kept]
         if not row_caches.may_stack_level(rows):
             return False
         self._caches, self._is_level = [], True

@@ -21,7 +21,8 @@ from mlx_lm.models.cache import (
     make_prompt_cache,
 )
 
-from engine.model.aligned_rows import SPARE_TOKENS, AlignedRows
+from engine.model import layout
+from engine.model.aligned_rows import AlignedRows
 
 Caches = list[Any]
 
@@ -67,6 +68,12 @@ def full_tokens(caches: Caches) -> int:
     """How many tokens the buffers hold, where the next token does not fit; 0 where it does."""
     layer = next(_growing_layers(caches), None)
     return _capacity(layer) if layer is not None and _missing_tokens(layer, 1) > 0 else 0
+
+
+def capacity(caches: Caches) -> int:
+    """Tokens that each row has room for; 0 where what it holds does not grow with them."""
+    layer = next(_growing_layers(caches), None)
+    return _capacity(layer) if layer is not None and layer.keys is not None else 0
 
 
 def _missing_tokens(layer: Any, num_tokens: int) -> int:
@@ -200,11 +207,11 @@ def merging_padded(rows: list[Caches], apart: Apart, *, aligns: bool) -> Iterato
 
 
 def extending_padded(
-    caches: Caches, rows: list[Caches], apart: Apart, *, aligns: bool
+    caches: Caches, kept: layout.Kept, rows: list[Caches], apart: Apart, *, aligns: bool
 ) -> Iterator[Any]:
-    """The layers of `caches` with further rows."""
+    """The layers of `caches` with these rows of it, and then further ones."""
     for index in range(len(caches)):
-        layer = _extend_layer(caches, _take_layer(rows, index), index, aligns=aligns)
+        layer = _extended(caches, _take_layer(rows, index), index, kept, aligns=aligns)
         apart.take(layer)
         yield layer
     apart.finish()
@@ -215,19 +222,6 @@ def keep_level(caches: Caches, rows: list[int], apart: Apart) -> None:
     index = mx.array(rows)
     for place in range(len(caches)):
         caches[place] = _map_arrays(caches[place], lambda array: array[index])
-        apart.take(caches[place])
-    apart.finish()
-
-
-def keep_padded(caches: Caches, rows: list[int], apart: Apart, *, longest: int) -> None:
-    """Only these rows stay, of which the longest holds so many tokens."""
-    index = mx.array(rows)
-    for place in range(len(caches)):
-        if type(caches[place]) is BatchKVCache:
-            num_columns = caches[place].size() - longest
-            caches[place] = _without_padding(caches[place], num_columns, index)
-        else:
-            caches[place].filter(rows)
         apart.take(caches[place])
     apart.finish()
 
@@ -256,16 +250,6 @@ def _add_room(layer: Any, num_tokens: int) -> None:
     layer.state = (mx.pad(keys, width), mx.pad(values, width), *rest)
 
 
-def _without_padding(layer: BatchKVCache, num_columns: int, rows: mx.array) -> BatchKVCache:
-    """mlx-lm takes columns that nobody needs as a view, which keeps the memory, and reads from the
-    device how many they are."""
-    keys, values, offset, padding, end = layer.state
-    keys, values = (one[..., num_columns:, :][rows] for one in (keys, values))
-    return BatchKVCache.from_state(
-        (keys, values, offset[rows], padding[rows] - num_columns, end - num_columns)
-    )
-
-
 def _take_row(layer: Any, row: int) -> Any:
     return _map_arrays(layer, lambda array: array[row : row + 1])
 
@@ -292,65 +276,31 @@ def _take_layer(rows: list[Caches], index: int) -> list[Any]:
     return parts
 
 
-def _extend_layer(caches: Caches, rows: list[Any], index: int, *, aligns: bool) -> Any:
+def _extended(
+    caches: Caches, rows: list[Any], index: int, kept: layout.Kept, *, aligns: bool
+) -> Any:
     (layer,) = _take_layer([caches], index)
     if isinstance(layer, BatchKVCache):
-        return _laid_under(layer, rows, aligns=aligns)
-    layer.extend(rows[0].merge(rows))
+        return layout.extended(layer, kept, rows, aligns=aligns)
+    if not kept.is_everyone:
+        layer.filter(kept.places)
+    if rows:
+        layer.extend(rows[0].merge(rows))
     return layer
 
 
 def _merge_layer(parts: list[Any], *, aligns: bool) -> Any:
-    return _laid_under(None, parts, aligns=aligns) if _are_plain(parts) else parts[0].merge(parts)
-
-
-def _laid_under(present: BatchKVCache | None, rows: list[KVCache], *, aligns: bool) -> BatchKVCache:
-    """As mlx-lm merges and extends them, without a copy between, and with room."""
-    parts = rows if present is None else [present, *rows]
-    longest = max(part.size() for part in parts)
-    keys, values = _laid_out(parts, spare_tokens=SPARE_TOKENS if aligns else 1)
-    lengths = [row.size() for row in rows]
-    offset, padding = mx.array(lengths), longest - mx.array(lengths)
-    if present is not None:
-        *_, offsets, paddings, end = present.state
-        offset = mx.concatenate([offsets, offset])
-        padding = mx.concatenate([paddings + (longest - end), padding])
-    layer = BatchKVCache.from_state((keys, values, offset, padding, longest))
-    return AlignedRows.of(layer) if aligns else layer
+    if not _are_plain(parts):
+        return parts[0].merge(parts)
+    return layout.merged(parts, aligns=aligns)
 
 
 def _stack_roomy(parts: list[Any]) -> Any:
-    if not _are_plain(parts):
-        return _stack_layer(parts)
-    return KVCache.from_state((*_laid_out(parts, spare_tokens=1), parts[0].size()))
+    return layout.level(parts) if _are_plain(parts) else _stack_layer(parts)
 
 
 def _are_plain(parts: list[Any]) -> bool:
     return all(type(one) is KVCache for one in parts) and any(one.size() for one in parts)
-
-
-def _laid_out(parts: list[Any], *, spare_tokens: int) -> tuple[mx.array, mx.array]:
-    """The rows of several caches under each other, their ends level, with room for the next tokens:
-    a full buffer would be copied once more by the next step."""
-    longest = max(part.size() for part in parts)
-    return tuple(  # type: ignore[return-value]
-        _place([(part.size(), getattr(part, name)) for part in parts], longest, spare_tokens)
-        for name in ("keys", "values")
-    )
-
-
-def _place(parts: list[tuple[int, Any]], longest: int, spare_tokens: int) -> mx.array:
-    known = next(array for _, array in parts if array is not None)
-    counts = [1 if array is None else array.shape[0] for _, array in parts]
-    capacity = -(-(longest + spare_tokens) // KVCache.step) * KVCache.step
-    placed = mx.zeros((sum(counts), known.shape[1], capacity, known.shape[3]), known.dtype)
-    first = 0
-    for (length, array), count in zip(parts, counts, strict=True):
-        if length:
-            start = longest - length
-            placed[first : first + count, :, start:longest] = array[..., :length, :]
-        first += count
-    return placed
 
 
 def _may_stack(layers: list[Any]) -> bool:

@@ -1,12 +1,13 @@
 """The rows of a model in one batch, or in a few where one would mostly hold padding.
 
-To the runner it is one batch: rows in the order of their joining, one array of logits. Which rows
-share a group is core/group_policy.py's.
+To the runner it is one batch: the places of all groups one after the other, one array of logits.
+Which rows share a group is core/group_policy.py's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Container, Iterable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import KVCache
 
-from engine.core.group_policy import GroupPolicy, Groups, Lengths
+from engine.core.group_policy import SHARE_TO_FILL, GroupPolicy, Groups, Lengths
 from engine.core.step import Group
 from engine.model import caches as row_caches
 from engine.model import kernels
@@ -34,8 +35,6 @@ class GroupedBatch:
         self._new_batch = partial(RowBatch, model, aligns=aligns, together_bytes=together_bytes)
         self._policy = GroupPolicy(pass_bytes=pass_bytes)
         self._groups: list[RowBatch] = []
-        self._orders: list[mx.array] = []  # of each group, where its rows are among all
-        self._from_groups: mx.array | None = None
         self.row_ids: list[int] = []
 
     @property
@@ -55,25 +54,29 @@ class GroupedBatch:
         return sum(group.num_bytes for group in self._groups)
 
     @property
+    def places(self) -> tuple[int | None, ...]:
+        """Whose each line of the logits is; None: nobody's."""
+        return tuple(itertools.chain.from_iterable(group.places for group in self._groups))
+
+    @property
     def growing(self) -> tuple[tuple[int, int], ...]:
         """Rows and tokens of each group whose buffers the next step makes larger."""
         full = ((len(group.row_ids), group.full_tokens) for group in self._groups)
         return tuple(one for one in full if one[1])
 
     def forward(self) -> mx.array:
-        """Logits [B, V] of the next position of every row. Lazy."""
+        """Logits [B, V] of the next position of every place, which may not be those of before.
+        Lazy."""
         logits = [group.forward() for group in self._groups]
-        if self._from_groups is None:
-            return logits[0]
-        return mx.concatenate(logits)[self._from_groups]
+        return logits[0] if len(logits) == 1 else mx.concatenate(logits)
 
     def feed(self, token_ids: mx.array) -> None:
         """The drawn tokens [B] are the next inputs; they need not be evaluated."""
-        if self._from_groups is None:
-            self._groups[0].feed(token_ids)
-            return
-        for group, order in zip(self._groups, self._orders, strict=True):
-            group.feed(token_ids[order])
+        first = 0
+        for group in self._groups:
+            last = first + len(group.places)
+            group.feed(token_ids[first:last])
+            first = last
 
     def groups_after(
         self, leaves: tuple[int, ...], joining: dict[int, tuple[Caches, int]]
@@ -86,15 +89,25 @@ class GroupedBatch:
         if joining:
             lengths |= {one: _room_tokens(length) for one, (_, length) in joining.items()}
             groups = self._policy.after_joining(groups, list(joining), lengths)
-        present = [group.row_ids for group in self._groups]
-        return tuple(
-            Group(
-                num_rows=len(group),
-                num_tokens=max(lengths[one] for one in group),
-                moves=group not in present,
-            )
-            for group in groups
-        )
+        closes = self._must_close(leaves)
+        new = {row_id: length for row_id, (_, length) in joining.items()}
+        return tuple(self._group_after(one, lengths, leaves, new, closes=closes) for one in groups)
+
+    def _group_after(
+        self,
+        row_ids: list[int],
+        lengths: Lengths,
+        leaves: tuple[int, ...],
+        new: dict[int, int],
+        *,
+        closes: bool,
+    ) -> Group:
+        group = self._grown(row_ids, new, leaves=leaves)
+        longest = max(lengths[one] for one in row_ids)
+        added = [new[one] for one in row_ids if one in new]
+        if group is None or group.is_laid_out_by(leaves, added, closes=closes):
+            return Group(num_rows=len(row_ids), num_tokens=longest, moves=True)
+        return Group(num_rows=len(group.places), num_tokens=group.capacity or longest, moves=False)
 
     def join(self, rows: list[NewRow]) -> None:
         self._note_rows(row.caches for row in rows)
@@ -104,18 +117,28 @@ class GroupedBatch:
         self.row_ids = list(lengths)
         self._regroup(groups, {row.row_id: row for row in rows})
 
-    def leave(self, row_ids: tuple[int, ...]) -> list[int]:
-        """Remove these rows; the indices of those that stay."""
-        kept = [index for index, one in enumerate(self.row_ids) if one not in row_ids]
+    def leave(self, row_ids: tuple[int, ...]) -> None:
+        """The places of these rows are free; or gone, where memory is wanted by others soon."""
+        kept = [one for one in self.row_ids if one not in row_ids]
         if len(kept) == len(self.row_ids):
-            return kept
-        self.row_ids = [self.row_ids[index] for index in kept]
+            return
+        closes = self._must_close(row_ids)
+        self.row_ids = kept
         for group in self._groups:
             group.leave(row_ids)
         self._groups = [group for group in self._groups if group.row_ids]
+        if not self._groups:
+            return
         groups, lengths = self._without(())
-        self._regroup(self._policy.after_leaving(groups, lengths) if groups else [], {})
-        return kept
+        self._regroup(self._policy.after_leaving(groups, lengths), {})
+        if closes:
+            for group in self._groups:
+                group.close()
+
+    def _must_close(self, leaves: tuple[int, ...]) -> bool:
+        """When these leave."""
+        is_scarce = self.num_bytes > SHARE_TO_FILL * self.most_bytes
+        return is_scarce and not set(leaves).isdisjoint(self.row_ids)
 
     def extract(self, row_id: int) -> tuple[Caches, int]:
         """A row's caches as they stand, lazily, and how many tokens they hold."""
@@ -138,11 +161,7 @@ class GroupedBatch:
             known = self._policy.bytes_per_token
             self._policy.bytes_per_token = max(known, row_caches.bytes_per_token(caches))
 
-    def _regroup(self, groups: Groups, new: dict[int, NewRow]) -> None:
-        self._groups = self._filled(groups, new)
-        self._note_order()
-
-    def _filled(self, wanted: list[list[int]], new: dict[int, NewRow]) -> list[RowBatch]:
+    def _regroup(self, wanted: Groups, new: dict[int, NewRow]) -> None:
         """Groups with these rows: those that are there and only grow, and others made of the rest,
         side by side, so that a layer's old buffers go before the next layer is copied."""
         kept = [self._grown(row_ids, new) for row_ids in wanted]
@@ -155,31 +174,21 @@ class GroupedBatch:
         rest = given | new
         made = [self._new_batch() if one is None else one for one in kept]
         joining = [
-            group.joining([rest[row_id] for row_id in row_ids[len(group.row_ids) :]])
+            group.joining([rest[row_id] for row_id in row_ids if row_id not in group.row_ids])
             for group, row_ids in zip(made, wanted, strict=True)
             if len(group.row_ids) < len(row_ids)
         ]
         for _ in zip(*joining, strict=True):
             pass
-        return made
+        self._groups = made
 
-    def _grown(self, wanted: list[int], new: dict[int, NewRow]) -> RowBatch | None:
-        """The group that becomes this one by nothing but new rows."""
-        for group in self._groups:
-            rest = wanted[len(group.row_ids) :]
-            if group.row_ids == wanted[: len(group.row_ids)] and all(one in new for one in rest):
-                return group
-        return None
-
-    def _note_order(self) -> None:
-        place = {row_id: index for index, row_id in enumerate(self.row_ids)}
-        orders = [[place[row_id] for row_id in group.row_ids] for group in self._groups]
-        flat = [index for order in orders for index in order]
-        if flat == sorted(flat) and len(orders) <= 1:
-            self._orders, self._from_groups = [], None
-            return
-        self._orders = [mx.array(order) for order in orders]
-        self._from_groups = mx.array(sorted(range(len(flat)), key=flat.__getitem__))
+    def _grown(
+        self, wanted: list[int], new: Container[int], *, leaves: tuple[int, ...] = ()
+    ) -> RowBatch | None:
+        """The group that becomes this one by nothing but new rows, when these have left."""
+        old = {one for one in wanted if one not in new}
+        rest = (group for group in self._groups if {*group.row_ids}.difference(leaves) == old)
+        return next(rest, None) if old else None
 
     def _group_of(self, row_id: int) -> RowBatch:
         return next(group for group in self._groups if row_id in group.row_ids)

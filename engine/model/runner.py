@@ -26,7 +26,7 @@ from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.last_logits import find_last_logits
-from engine.model.sampling import BatchSampler, DrawnRows, SampledRow
+from engine.model.sampling import BatchSampler, DrawnRows, SampledRow, idle_row
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class _Prefilled:
 
 
 class _Draw(NamedTuple):
-    """What is drawn for these rows, in their order."""
+    """What is drawn for these rows, in their order; None: for nobody."""
 
-    row_ids: tuple[int, ...]
+    row_ids: tuple[int | None, ...]
     rows: list[SampledRow]
     drawn: DrawnRows
 
@@ -108,6 +108,10 @@ class Runner:
         return self._batch.num_groups
 
     @property
+    def num_places(self) -> int:
+        return len(self._batch.places)
+
+    @property
     def growing(self) -> tuple[tuple[int, int], ...]:
         """Rows and tokens of each batch whose buffers the next step makes larger."""
         return self._batch.growing
@@ -154,6 +158,8 @@ class Runner:
             self._model, pass_bytes=self._pass_bytes, together_bytes=self._together_bytes
         )
         self._sampler = BatchSampler()
+        self._sampled: dict[int | None, SampledRow] = {None: idle_row()}
+        self._places: tuple[int | None, ...] = ()  # as the sampler has them
         self._prefilled: dict[int, _Prefilled] = {}
         self._submitted: _Submitted | None = None
 
@@ -180,6 +186,7 @@ class Runner:
         elif step.decodes:
             submitted_at = self._clock()
             logits = self._forward(step)
+            self._arrange()
             if before is not None and self._sampler.is_constrained:
                 # What a grammar allows next depends on the tokens of the step before: they are
                 # read while the device computes the logits.
@@ -203,21 +210,25 @@ class Runner:
     def _forward(self, step: Step) -> mx.array:
         if step.joins:
             self._join(step.joins)
-        assert self._batch.row_ids == list(step.decodes)
+        assert set(self._batch.row_ids) == set(step.decodes)
         return self._batch.forward()
 
+    def _arrange(self) -> None:
+        """The sampler's rows are where the batch has them."""
+        if (places := self._batch.places) != self._places:
+            self._sampler.arrange([self._sampled[row_id] for row_id in places])
+            self._places = places
+
     def _submit_draw(self, step: Step, logits: mx.array, *, submitted_at: float) -> _Submitted:
-        draw = _draw(step.decodes, self._sampler, logits)
+        draw = _draw(self._places, self._sampler, logits)
         self._batch.feed(draw.drawn.token_ids)
         return _Submitted(step=step, submitted_at=submitted_at, draws=(draw,))
 
     def _leave(self, row_ids: tuple[int, ...]) -> None:
         for row_id in row_ids:
             self._prefilled.pop(row_id, None)
-        before = len(self._batch.row_ids)
-        kept = self._batch.leave(row_ids)
-        if len(kept) < before:
-            self._sampler.keep(kept)
+            self._sampled.pop(row_id, None)
+        self._batch.leave(row_ids)
 
     def _run_slice(self, one: Slice, draws: list[_Draw]) -> Caches:
         """One forward for the rows of the slice. No logits are computed but for `draws`, which gets
@@ -236,7 +247,7 @@ class Runner:
         if one.draws and self._last_logits is not None:
             logits = self._last_logits(token_ids, caches)
             sampler = BatchSampler()
-            sampler.join([_sampled_row(join) for join in one.draws])
+            sampler.arrange([_sampled_row(join) for join in one.draws])
             draws.append(_draw(one.row_ids, sampler, logits))
         else:
             self._model(token_ids, cache=caches)
@@ -266,7 +277,7 @@ class Runner:
 
     def _join(self, joins: tuple[Join, ...]) -> None:
         self._batch.join([self._new_row(join) for join in joins])
-        self._sampler.join([_sampled_row(join) for join in joins])
+        self._sampled |= {join.row_id: _sampled_row(join) for join in joins}
 
     def _new_row(self, join: Join) -> NewRow:
         row = self._row_of(join.row_id)
@@ -306,6 +317,7 @@ class Runner:
                 is_undefined=is_undefined,
             )
             for index, (row_id, row, token_id, is_undefined) in enumerate(rows)
+            if row_id is not None
         )
 
     def _read_logprobs(
@@ -332,7 +344,7 @@ class Runner:
         )
 
 
-def _draw(row_ids: tuple[int, ...], sampler: BatchSampler, logits: mx.array) -> _Draw:
+def _draw(row_ids: tuple[int | None, ...], sampler: BatchSampler, logits: mx.array) -> _Draw:
     """Submits the draw of these rows from `logits` [B, V]."""
     drawn = sampler.draw(logits)
     mx.async_eval(drawn.arrays)  # type: ignore[no-untyped-call]

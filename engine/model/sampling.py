@@ -111,6 +111,12 @@ class SampledRow:
         return self._bias
 
 
+def idle_row() -> SampledRow:
+    """For a place that nobody has."""
+    plain = wire.Sampling(seed=0, temperature=0.0)
+    return SampledRow(plain, prompt_token_ids=(), output_token_ids=())
+
+
 class BatchSampler:
     """Draws for the rows of one batch, in the order of the batch. Its parameter arrays are built
     when rows come or go, not at every step.
@@ -130,13 +136,12 @@ class BatchSampler:
         """Some row's draw depends on which tokens it has drawn so far."""
         return any(row.constraint is not None for row in self._rows)
 
-    def join(self, rows: list[SampledRow]) -> None:
-        self._drop_plan()
-        self._rows = self._rows + rows
-
-    def keep(self, indices: list[int]) -> None:
-        self._drop_plan()
-        self._rows = [self._rows[index] for index in indices]
+    def arrange(self, rows: list[SampledRow]) -> None:
+        """These, in this order, are the batch from now on."""
+        if self._plan is not None:
+            self._plan.give_counts_back()
+            self._plan = None
+        self._rows = rows
 
     def draw(self, logits: mx.array) -> DrawnRows:
         """The next token of every row from `logits` [B, V]. Lazy: nothing is evaluated here."""
@@ -146,11 +151,6 @@ class BatchSampler:
         for row in self._rows:
             row.position += 1
         return drawn
-
-    def _drop_plan(self) -> None:
-        if self._plan is not None:
-            self._plan.give_counts_back()
-            self._plan = None
 
 
 class _Plan:

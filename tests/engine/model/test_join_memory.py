@@ -114,6 +114,7 @@ def test_rows_that_become_level_are_copied_as_rows_that_join() -> None:
 
     def leave() -> RowBatch:
         batch.leave((3,))
+        batch.close()
         row_caches.evaluate(batch.extract(0)[0])
         return batch
 
@@ -126,6 +127,7 @@ def test_the_padding_of_a_long_row_that_leaves_is_not_copied() -> None:
 
     def leave() -> RowBatch:
         batch.leave((5,))
+        batch.close()
         mx.eval(batch.forward())
         return batch
 
@@ -161,6 +163,7 @@ def test_a_row_that_stays_alone_lets_go_of_the_others() -> None:
     mx.synchronize()
     held_bytes = mx.get_active_memory() - batch.num_bytes
     batch.leave((0, 1))
+    batch.close()
     mx.eval(batch.forward())
     mx.synchronize()
     assert mx.get_active_memory() - held_bytes < 1.1 * batch.num_bytes

@@ -83,7 +83,7 @@ def test_a_row_draws_the_same_whatever_others_ask_for_and_when_they_come_and_go(
 ) -> None:
     dice, numbers = random.Random(seed), np.random.default_rng(seed)
     sampler, rows = BatchSampler(), [Row(dice) for _ in range(6)]
-    sampler.join([row.sampled for row in rows])
+    sampler.arrange([row.sampled for row in rows])
     for _ in range(NUM_STEPS):
         shape = len(rows), VOCAB
         logits = numbers.normal(dice.choice([-3, 0, 3]), 2, shape).astype(np.float32)
@@ -95,7 +95,6 @@ def test_a_row_draws_the_same_whatever_others_ask_for_and_when_they_come_and_go(
         for row, token in zip(rows, drawn, strict=True):
             row.output.append(token)
         kept = [place for place in range(len(rows)) if dice.random() < 0.8]
-        new = [Row(dice) for _ in range(dice.randrange(1, 3))]
-        sampler.keep(kept)
-        sampler.join([row.sampled for row in new])
-        rows = [rows[place] for place in kept] + new
+        rows = [rows[place] for place in kept] + [Row(dice) for _ in range(dice.randrange(1, 3))]
+        dice.shuffle(rows)  # one that has left has given its place to another
+        sampler.arrange([row.sampled for row in rows])

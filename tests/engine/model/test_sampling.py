@@ -25,7 +25,7 @@ def make_row(
 
 def draw_many(row: SampledRow, times: int = 400, logits: np.ndarray = LOGITS) -> Counter[int]:
     sampler = BatchSampler()
-    sampler.join([row])
+    sampler.arrange([row])
     line = mx.array(logits[None].astype(np.float32))
     return Counter(int(sampler.draw(line).token_ids.item()) for _ in range(times))
 
@@ -91,7 +91,7 @@ def test_presence_penalty_counts_once() -> None:
     logits = np.zeros(VOCAB)
     logits[3], logits[4] = 5.0, 4.5
     sampler = BatchSampler()
-    sampler.join([make_row(temperature=0.0, presence_penalty=1.0)])
+    sampler.arrange([make_row(temperature=0.0, presence_penalty=1.0)])
     line = mx.array(logits[None].astype(np.float32))
     drawn = [int(sampler.draw(line).token_ids.item()) for _ in range(4)]
     assert drawn == [3, 4, 3, 3]
@@ -107,17 +107,18 @@ def test_counts_survive_when_rows_come_and_go() -> None:
     logits = np.zeros(VOCAB)
     logits[3], logits[4] = 5.0, 4.5
     sampler = BatchSampler()
-    sampler.join([make_row(temperature=0.0), make_row(temperature=0.0, presence_penalty=1.0)])
+    penalised = make_row(temperature=0.0, presence_penalty=1.0)
+    sampler.arrange([make_row(temperature=0.0), penalised])
     line = mx.array(np.stack([logits, logits]).astype(np.float32))
     sampler.draw(line)
-    sampler.keep([1])
+    sampler.arrange([penalised])
     assert int(sampler.draw(line[:1]).token_ids.item()) == 4
 
 
 def test_noise_depends_on_seed_and_position_only() -> None:
     alone = draw_many(make_row(seed=5), 1)
     sampler = BatchSampler()
-    sampler.join([make_row(seed=9), make_row(seed=5), make_row(temperature=0.0)])
+    sampler.arrange([make_row(seed=9), make_row(seed=5), make_row(temperature=0.0)])
     line = mx.array(np.stack([LOGITS] * 3).astype(np.float32))
     assert int(sampler.draw(line).token_ids[1].item()) == next(iter(alone))
 
@@ -131,7 +132,7 @@ def test_keys_of_neighbours_have_nothing_in_common() -> None:
 
 def test_logprobs_are_computed_for_rows_that_ask() -> None:
     sampler = BatchSampler()
-    sampler.join([make_row(), make_row(top_logprobs=3), make_row(top_logprobs=0)])
+    sampler.arrange([make_row(), make_row(top_logprobs=3), make_row(top_logprobs=0)])
     drawn = sampler.draw(mx.array(np.stack([LOGITS] * 3).astype(np.float32)))
     assert drawn.logprob_rows == ((1, 3), (2, 0))
     assert drawn.top_token_ids is not None and drawn.drawn_logprobs is not None
@@ -143,7 +144,7 @@ def test_logprobs_are_computed_for_rows_that_ask() -> None:
 
 def test_logprobs_are_the_models_own_whatever_is_made_of_them() -> None:
     sampler = BatchSampler()
-    sampler.join(
+    sampler.arrange(
         [
             make_row(
                 top_logprobs=VOCAB, temperature=0.3, top_k=3, min_p=0.5, logit_bias=((7, 100.0),)
@@ -159,6 +160,6 @@ def test_logprobs_are_the_models_own_whatever_is_made_of_them() -> None:
 
 def test_nobody_asks_for_logprobs_and_nobody_pays() -> None:
     sampler = BatchSampler()
-    sampler.join([make_row()])
+    sampler.arrange([make_row()])
     drawn = sampler.draw(mx.array(LOGITS[None].astype(np.float32)))
     assert len(drawn.arrays) == 2  # the tokens, and whether a row's logits were no numbers
