@@ -182,20 +182,20 @@ def _most_joins(estimate: Estimate, rows: list[Sequence], *, room_bytes: int) ->
 def step_bytes(estimate: Estimate, step: Step, *, rows: list[Sequence], runner: StepRunner) -> int:
     """What a step takes besides what there is before it. `rows`: those that do not leave."""
     if not (step.leaves or step.joins):
-        computing = _Computing(runner.num_places, moving_bytes=0, growing=runner.growing)
+        computing = _Computing(runner.num_places, runner.closing_bytes, runner.growing)
         return _computing_bytes(estimate, step, computing, rows=rows)
     groups = runner.groups_after(step)
     held = [one.num_rows * estimate.row_bytes(one.num_tokens) for one in groups]
     joining_bytes = sum(estimate.row_bytes(join.num_tokens) for join in step.joins)
     moving_bytes = sum(num for num, one in zip(held, groups, strict=True) if one.moves)
-    moving_bytes = max(moving_bytes, joining_bytes)
+    moving_bytes = max(moving_bytes, joining_bytes) + runner.closing_bytes
     apart = sum(
         estimate.row_bytes(one.computed_tokens) for one in rows if one.status is not Status.DECODING
     )
     grown_bytes = max(0, sum(held) + apart - runner.num_bytes)
     leaving = estimate.move_bytes(moving_bytes)
     num_places = sum(one.num_rows for one in groups)
-    computing = _Computing(num_places, moving_bytes=moving_bytes, growing=runner.growing)
+    computing = _Computing(num_places, moving_bytes, runner.growing)
     return grown_bytes + max(leaving, _computing_bytes(estimate, step, computing, rows=rows))
 
 
@@ -216,11 +216,10 @@ def _computing_bytes(
     if not rows or not step.decodes:
         return 0
     longest = max(len(one.token_ids) for one in rows)
+    num_places, moving_bytes, growing = computing
     if step.joins:
-        return estimate.step_bytes(
-            computing.num_places, longest, moving_bytes=computing.moving_bytes
-        )
-    return estimate.decode_bytes(computing.num_places, longest, computing.growing)
+        return estimate.step_bytes(num_places, longest, moving_bytes=moving_bytes)
+    return estimate.decode_bytes(num_places, longest, growing) + estimate.move_bytes(moving_bytes)
 
 
 def _slice_bytes(estimate: Estimate, one: Slice) -> int:

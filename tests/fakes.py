@@ -150,6 +150,7 @@ class FakeRunner:
         self._poison_length = poison_length
         self.num_steps = 0
         self.growing: tuple[tuple[int, int], ...] = ()
+        self.closing_bytes = 0
         self.slices_on_grid = False
         self.drawing_share: float | None = 0.1
         self.reset()

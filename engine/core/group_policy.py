@@ -5,6 +5,7 @@ Rows move between groups only where that saves a fifth, or where memory has no r
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from engine.core.grouping import group_within, padded_bytes
@@ -28,6 +29,8 @@ class GroupPolicy:
 
     def after_leaving(self, groups: Groups, lengths: Lengths) -> Groups:
         """Fewer passes for the rows that stay, where memory is not wanted by others soon."""
+        if _are_even(groups, lengths):
+            return groups
         best = self._best(lengths)
         padded = max(self._padded_bytes(one, lengths) for one in (groups, best))
         if padded > SHARE_TO_FILL * self.most_bytes:
@@ -36,6 +39,8 @@ class GroupPolicy:
 
     def after_joining(self, groups: Groups, added: list[int], lengths: Lengths) -> Groups:
         """The groups as they are, each new row added where it costs least, or better ones."""
+        if _are_even(groups, lengths):
+            return [[*itertools.chain(*groups), *added]]
         for row_id in added:
             choices = [
                 [*groups[:at], [*groups[at], row_id], *groups[at + 1 :]]
@@ -72,3 +77,8 @@ class GroupPolicy:
 
     def _padded_bytes(self, groups: Groups, lengths: Lengths) -> float:
         return padded_bytes(groups, lengths, pass_bytes=0, bytes_per_token=self.bytes_per_token)
+
+
+def _are_even(groups: Groups, lengths: Lengths) -> bool:
+    """They are one group without padding: nothing costs less."""
+    return len(groups) <= 1 and len(set(lengths.values())) == 1

@@ -126,7 +126,8 @@ class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
     are dear. `drawing_share`: by how much longer a slice takes that draws, as a part of it; None:
     none may. `num_groups`: of batches. `num_places`: rows of all, and free ones. `growing`: rows
-    and tokens of those whose buffers the next step makes larger. `groups_after`: the batches when a
+    and tokens of those whose buffers the next step makes larger. `closing_bytes`:
+    of those that the next step lays out anew whoever joins. `groups_after`: the batches when a
     step's rows have left and joined, before it is run."""
 
     @property
@@ -141,6 +142,8 @@ class StepRunner(Protocol):
     def num_places(self) -> int: ...
     @property
     def growing(self) -> tuple[tuple[int, int], ...]: ...
+    @property
+    def closing_bytes(self) -> int: ...
     def groups_after(self, step: Step) -> tuple[Group, ...]: ...
     def run(self, step: Step) -> tuple[Outcome, ...]: ...
     def reset(self) -> None: ...
@@ -175,6 +178,10 @@ class PassingRunner:
     @property
     def growing(self) -> tuple[tuple[int, int], ...]:
         return self._runner.growing
+
+    @property
+    def closing_bytes(self) -> int:
+        return self._runner.closing_bytes
 
     def groups_after(self, step: Step) -> tuple[Group, ...]:
         return self._runner.groups_after(step)

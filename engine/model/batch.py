@@ -88,9 +88,16 @@ class RowBatch:
     def full_tokens(self) -> int:
         return row_caches.full_tokens(self._caches)
 
+    @property
+    def is_worth_closing(self) -> bool:
+        """The next step does so."""
+        if self._wasted_steps >= _COPY_STEPS:
+            return True
+        return None in self.places and self.full_tokens > 0
+
     def forward(self) -> mx.array:
         """Logits [B, V] of the next position of every place. Lazy."""
-        if self._is_worth_closing:
+        if self.is_worth_closing:
             self.close()
         assert self._inputs is not None
         row_caches.make_room(self._caches, self._apart())
@@ -198,12 +205,6 @@ class RowBatch:
     def _wasted_share(self) -> float:
         lengths = self.lengths
         return 1 - len(lengths) * max(lengths) / (len(self.places) * max(1, self._end))
-
-    @property
-    def _is_worth_closing(self) -> bool:
-        if self._wasted_steps >= _COPY_STEPS:
-            return True
-        return None in self.places and self.full_tokens > 0
 
     def _note_rows(self, places: list[int | None], lengths: list[int]) -> None:
         self.places, self._lengths, self._end = places, lengths, max(lengths, default=0)

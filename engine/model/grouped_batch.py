@@ -64,6 +64,11 @@ class GroupedBatch:
         full = ((len(group.row_ids), group.full_tokens) for group in self._groups)
         return tuple(one for one in full if one[1])
 
+    @property
+    def closing_bytes(self) -> int:
+        """Of groups that the next step lays out anew whoever joins."""
+        return sum(group.num_bytes for group in self._groups if group.is_worth_closing)
+
     def forward(self) -> mx.array:
         """Logits [B, V] of the next position of every place, which may not be those of before.
         Lazy."""
@@ -157,9 +162,10 @@ class GroupedBatch:
         return [group for group in rest if group], lengths
 
     def _note_rows(self, rows: Iterable[Caches]) -> None:
+        """What a token takes, of the first row that holds one: all of a model's are alike."""
         for caches in rows:
-            known = self._policy.bytes_per_token
-            self._policy.bytes_per_token = max(known, row_caches.bytes_per_token(caches))
+            if not self._policy.bytes_per_token:
+                self._policy.bytes_per_token = row_caches.bytes_per_token(caches)
 
     def _regroup(self, wanted: Groups, new: dict[int, NewRow]) -> None:
         """Groups with these rows: those that are there and only grow, and others made of the rest,

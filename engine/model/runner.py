@@ -54,6 +54,8 @@ class _Submitted:
 
 
 class Runner:
+    _foreseen: tuple[Step, tuple[Group, ...]] | None  # the batches after a step
+
     def __init__(
         self,
         model: Any,
@@ -116,14 +118,22 @@ class Runner:
         """Rows and tokens of each batch whose buffers the next step makes larger."""
         return self._batch.growing
 
+    @property
+    def closing_bytes(self) -> int:
+        """Of batches that the next step lays out anew whoever joins."""
+        return self._batch.closing_bytes
+
     def groups_after(self, step: Step) -> tuple[Group, ...]:
         """Its batches when the step's rows have left and joined."""
+        if self._foreseen is not None and self._foreseen[0] is step:
+            return self._foreseen[1]
         self._bound(step)
         joining = {
             join.row_id: (self._row_of(join.row_id).caches, join.num_tokens - 1)
             for join in step.joins
         }
-        return self._batch.groups_after(step.leaves, joining)
+        self._foreseen = step, self._batch.groups_after(step.leaves, joining)
+        return self._foreseen[1]
 
     def restore_row(
         self,
@@ -161,6 +171,7 @@ class Runner:
         self._sampled: dict[int | None, SampledRow] = {None: idle_row()}
         self._places: tuple[int | None, ...] = ()  # as the sampler has them
         self._prefilled: dict[int, _Prefilled] = {}
+        self._foreseen = None
         self._submitted: _Submitted | None = None
 
     def run(self, step: Step) -> tuple[Outcome, ...]:

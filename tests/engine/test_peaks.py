@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine import wire
-from engine.core.step import Join, Slice, Step
+from engine.core.step import Group, Join, Slice, Step
 from engine.peaks import MeasuredRunner, ModelPeaks
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
@@ -60,3 +60,33 @@ def test_a_slice_that_takes_more_for_its_draw_than_for_its_tokens_teaches_nothin
     runner.run(Step())
     runner.run(Step(slices=(slice_of(2),)))
     assert estimate.correction.slices > usual
+
+
+class PlacingRunner(FakeRunner):
+    """Rows that join find places, or not."""
+
+    moves = False
+
+    def groups_after(self, step: Step) -> tuple[Group, ...]:
+        return tuple(one._replace(moves=self.moves) for one in super().groups_after(step))
+
+
+def test_a_join_teaches_where_the_batch_is_laid_out_anew() -> None:
+    """Else only the row is copied: it would seem that nothing ever takes more."""
+    estimate = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=False))
+    model = ModelPeaks(estimate, runs_ahead=False)
+    placing = PlacingRunner(FakeClock())
+    runner = MeasuredRunner(placing, model, HighPeaks())
+    usual = estimate.correction.steps
+    joins = [
+        Join(row_id=one, prompt_token_ids=(7,), output_token_ids=(), sampling=wire.Sampling(seed=1))
+        for one in range(3)
+    ]
+
+    runner.run(Step(joins=(joins[0],), decodes=(0,)))
+    runner.run(Step(joins=(joins[1],), decodes=(0, 1)))
+    assert estimate.correction.steps == usual
+
+    placing.moves = True
+    runner.run(Step(joins=(joins[2],), decodes=(0, 1, 2)))
+    assert estimate.correction.steps > usual

@@ -106,6 +106,18 @@ def test_a_join_needs_what_its_batches_will_hold_and_the_copy_of_those_that_move
     assert step_of(Group(4, 8192, moves=True)) > parted + 2 * ESTIMATE.row_bytes(8192)
 
 
+def test_a_row_that_finds_a_place_is_copied_and_nobody_else() -> None:
+    places = Group(4, 8192, moves=False)
+    assert step_of(places) < step_of(places._replace(moves=True)) - ESTIMATE.row_bytes(8192) // 72
+    assert step_of(places, num_joins=0, leaves=(9,)) < step_of(places) + ESTIMATE.row_bytes(300)
+
+
+def test_free_places_are_computed_like_rows() -> None:
+    few, many = Group(4, 512, moves=False), Group(32, 512, moves=False)
+    computed = step_of(many) - 28 * ESTIMATE.row_bytes(512) - step_of(few)
+    assert computed > ESTIMATE.step_bytes(28, 300, moving_bytes=0) / 2
+
+
 def test_rows_that_leave_may_bring_others_together() -> None:
     apart, together = Group(1, 8192, moves=False), Group(3, 8192, moves=True)
     before = step_of(apart, Group(2, 512, moves=False), leaves=(9,), num_joins=0)
