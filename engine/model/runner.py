@@ -240,6 +240,7 @@ class Runner:
             self._prefilled.pop(row_id, None)
             self._sampled.pop(row_id, None)
         self._batch.leave(row_ids)
+        self._arrange()
 
     def _run_slice(self, one: Slice, draws: list[_Draw]) -> Caches:
         """One forward for the rows of the slice. No logits are computed but for `draws`, which gets

@@ -29,12 +29,15 @@ class LimitRefusal(Refusal):
 
 
 class LimitMet(LimitRefusal):
-    """There is less left than was wanted."""
+    """There is less left than was wanted. `group_id`: of the group whose budget it is.
+    `is_of_begun`: no end leaves more."""
 
     def __init__(self, meter: Meter, wanted: int, *, wait_seconds: float) -> None:
         self.kind = "tokens" if meter.counts_tokens else "requests"
         self.is_final = meter.is_spent(wanted)
         self.retry_seconds = wait_seconds
+        self.is_of_begun = meter.name == "requests_per_minute"
+        self.group_id = meter.shared.group_id if meter.shared is not None else None
         code = "insufficient_quota" if self.is_final else "rate_limit_exceeded"
         super().__init__(code, f"{_sentence(meter)} {self._when(meter, wait_seconds)}", status=429)
 

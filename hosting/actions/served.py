@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from django.db import transaction
 
 from engine import wire
+from hosting.actions.ended import counting_ended
 from hosting.actions.generations import (
     Order,
     cancel_generation,
@@ -20,9 +22,14 @@ from hosting.models import Generation
 
 
 def start_served(orders: Sequence[Order]) -> list[Generation]:
-    """Start all of them. Raises EngineUnavailable, and starts none, while no engine lives."""
+    """Start all of them, which are one person's. Raises Refusal, and EngineUnavailable while no
+    engine lives; then it starts none."""
     if not get_client().has_engine():
         raise EngineUnavailable("no engine is alive")
+    return counting_ended(orders[0].user, partial(_start_all, orders))
+
+
+def _start_all(orders: Sequence[Order]) -> list[Generation]:
     with transaction.atomic():
         return [start_generation(order) for order in orders]
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
+from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from accounts.limits import allowance_of
 from accounts.models import User
 from hosting.actions.conversations import branch_to, get_conversation, get_servable_model
+from hosting.actions.ended import counting_ended, settle_ended
 from hosting.actions.generations import Order, SamplingChoice, start_generation
 from hosting.actions.hints import hint
 from hosting.actions.refusals import Refusal
@@ -48,6 +51,10 @@ class Turn:
 
 def send_message(user: User, new: NewTurn) -> Turn:
     """Store the message and an empty answer, and start the generation that fills it."""
+    return counting_ended(user, partial(_send_message, user, new))
+
+
+def _send_message(user: User, new: NewTurn) -> Turn:
     with transaction.atomic():
         conversation = _conversation_for(user, new)
         parent = _parent_in(conversation, new.parent)
@@ -65,8 +72,13 @@ def regenerate(answer: Message, *, model_name: str, options: TurnOptions, client
         raise Refusal("invalid_value", "Only answers can be regenerated.", field="message")
     conversation = answer.conversation
     model = _model_for(conversation, model_name)
-    with transaction.atomic():
-        return _start_answer(answer.parent, model=model, options=options, client=client)
+    question = answer.parent
+
+    def start() -> Message:
+        with transaction.atomic():
+            return _start_answer(question, model=model, options=options, client=client)
+
+    return counting_ended(conversation.owner, start)
 
 
 def start_title(conversation_id: uuid.UUID) -> Generation | None:
@@ -116,6 +128,10 @@ def _parent_in(conversation: Conversation, parent_id: uuid.UUID | None) -> Messa
             "invalid_value", "The parent must be an answer of this conversation.", field="parent"
         )
     generation = getattr(parent, "generation", None)
+    if generation is not None and generation.is_open:
+        settle_ended(Q(pk=generation.pk))
+        parent.refresh_from_db()
+        generation.refresh_from_db()
     if generation is not None and generation.is_open:
         raise Refusal(
             "still_generating", "The answer before is not finished yet.", field="parent", status=409

@@ -16,6 +16,7 @@ from hosting.engine_client.connection import connect, speaking_to_redis
 MAX_INTAKE_BACKLOG = 5000
 # Intake asks for work every second, and may take some seconds over one request.
 MAX_INTAKE_IDLE_MS = 5000
+MOST_ENDED = 5000  # of those that an absent ledger leaves
 
 _REFUSED_BACKLOG = wire.encode(
     wire.Refused(
@@ -172,6 +173,12 @@ class EngineClient:
             request_id: [wire.decode(fields["e"]) for _, fields in entries]
             for request_id, entries in zip(request_ids, histories, strict=True)
         }
+
+    def ended_requests(self) -> list[str]:
+        """Ids of requests whose end no ledger has acknowledged yet, the latest first."""
+        with speaking_to_redis():
+            entries = self._redis.xrevrange(wire.Keys.TERMINAL, count=MOST_ENDED)
+        return [fields["id"] for _, fields in entries]
 
     def is_intake_alive(self) -> bool:
         """Whether an intake has asked for work within the last seconds."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from accounts.models import Quota, User
 from engine import wire
 from hosting.actions.generations import settle_generation
 from hosting.models import Conversation, Generation, Message
@@ -23,12 +24,16 @@ def send(page: Client, content: str = "Hello", **fields: Any) -> Any:
     return page.post("/chat/messages", body, content_type="application/json")
 
 
-def settle(rig: Rig, generation_id: str, text: str = "Warm.") -> None:
-    """Let a scripted engine answer, and store it."""
+def end(rig: Rig, generation_id: str, text: str) -> None:
+    """Let a scripted engine answer. No ledger has stored it yet."""
     rig.admit_all()
     engine = rig.engine()
     engine.pull({"demo": 8})
     emit(engine, generation_id, delta(text), finished())
+
+
+def settle(rig: Rig, generation_id: str, text: str = "Warm.") -> None:
+    end(rig, generation_id, text)
     assert settle_generation(generation_id)
 
 
@@ -132,6 +137,31 @@ def test_stopping_what_has_ended_changes_nothing(page: Client, rig: Rig) -> None
     generation_id = answered(page, rig)["answer"]["generation"]["id"]
     assert page.post(f"/chat/generations/{generation_id}/cancel").status_code == 202
     assert Generation.objects.get().state == "done"
+
+
+def test_who_writes_on_in_the_moment_of_the_end_is_answered(page: Client, rig: Rig) -> None:
+    first = send(page).json()
+    end(rig, first["answer"]["generation"]["id"], "Warm.")
+    second = send(
+        page, "And?", conversation=first["conversation"]["id"], parent=first["answer"]["id"]
+    )
+    assert second.status_code == 201
+    prompt = prompt_of(second.json()["answer"]["generation"]["id"])
+    assert [turn["content"] for turn in prompt] == ["Hello", "Warm.", "And?"]
+
+
+def test_a_limit_of_one_answer_at_once_lets_the_next_one_in(
+    page: Client, person: User, rig: Rig
+) -> None:
+    Quota.objects.create(user=person, max_concurrent=1)
+    first = send(page).json()
+    assert send(page).status_code == 429
+    end(rig, first["answer"]["generation"]["id"], "Warm.")
+    url = f"/chat/messages/{first['answer']['id']}/regenerate"
+    again = page.post(url, {}, content_type="application/json")
+    assert again.status_code == 201
+    end(rig, again.json()["answer"]["generation"]["id"], "Warmer.")
+    assert send(page).status_code == 201
 
 
 def test_an_unfinished_answer_cannot_be_continued(page: Client, rig: Rig) -> None:

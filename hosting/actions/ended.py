@@ -1,0 +1,45 @@
+"""Answers that have ended and that the ledger has not come to yet: whoever is in the way of
+something because of them settles them first.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db.models import Q
+
+from accounts.models import User
+from hosting.actions.generations import settle_generations
+from hosting.actions.limit_refusals import LimitMet
+from hosting.engine_client import EngineUnavailable, get_client
+from hosting.models import Generation
+
+Started = TypeVar("Started")
+
+
+def counting_ended(user: User, start: Callable[[], Started]) -> Started:
+    """What `start()` gives; where a limit is met, once more when what has ended of this person, or
+    of the group that pays, counts as ended. The ledger may have settled it in this moment: then
+    nothing is left to be done here. Raises what it raises."""
+    try:
+        return start()
+    except LimitMet as refusal:
+        if refusal.is_of_begun:
+            raise
+        holding = Q(user=user)
+        if refusal.group_id is not None:
+            holding |= Q(paying_group=refusal.group_id)
+    settle_ended(holding)
+    return start()
+
+
+def settle_ended(which: Q) -> int:
+    """Of these generations. How many it settled; none while Redis is away."""
+    try:
+        ended = [uuid.UUID(one) for one in get_client().ended_requests()]
+        found = Generation.objects.open().filter(which, pk__in=ended).order_by()
+        return settle_generations([str(pk) for pk in found.values_list("pk", flat=True)])
+    except EngineUnavailable:
+        return 0

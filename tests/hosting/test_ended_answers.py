@@ -1,0 +1,53 @@
+"""What has ended counts as ended, also before the ledger has come to it. No ledger runs here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from accounts.models import Quota, UsageRecord, User
+from hosting.models import Generation
+from tests.hosting.conftest import KeyedClient
+from tests.hosting.scripted_engine import ScriptedEngine
+
+pytestmark = pytest.mark.usefixtures("model")
+
+BODY = {"model": "demo", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 5}
+
+
+async def ask(api: KeyedClient, **changes: Any) -> Any:
+    body = {**BODY, **changes}
+    return await api.post("/v1/chat/completions", body, content_type="application/json")
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "again"}], ids=["plain", "keyed"])
+async def test_who_may_ask_one_thing_at_once_asks_the_next_when_it_has_the_answer(
+    api: KeyedClient, person: User, engine: ScriptedEngine, headers: dict[str, str]
+) -> None:
+    """A script with as many workers as it may have requests was refused every eighth."""
+    await Quota.objects.acreate(user=person, max_concurrent=1)
+    for number in range(3):
+        named = {name: f"{value}-{number}" for name, value in headers.items()}
+        response = await api.post(
+            "/v1/chat/completions", BODY, content_type="application/json", headers=named
+        )
+        assert response.status_code == 200, response.content
+    assert await UsageRecord.objects.acount() == 2  # the last one waits for the ledger
+
+
+async def test_what_an_answer_did_not_take_is_there_for_the_next(
+    api: KeyedClient, person: User, engine: ScriptedEngine
+) -> None:
+    """All that an answer may take is reserved until it has ended."""
+    await Quota.objects.acreate(user=person, max_concurrent=9, tokens_per_day=150)
+    for _ in range(3):
+        assert (await ask(api)).status_code == 200
+
+
+async def test_what_still_runs_counts(
+    api: KeyedClient, person: User, engine: ScriptedEngine
+) -> None:
+    await Quota.objects.acreate(user=person, max_concurrent=1)
+    await Generation.objects.acreate(user=person, model_name="demo", kind=Generation.Kind.API)
+    assert (await ask(api)).status_code == 429
