@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from typing import Any
 
 import pytest
@@ -102,6 +104,34 @@ def test_what_a_database_away_kept_open_is_settled_as_soon_as_it_is_back(
     consumer.run()
     ended.refresh_from_db()
     assert ended.state == "done"
+
+
+class Ending:
+    """A feed of one end at every look; the fourth look ends the test."""
+
+    def __init__(self) -> None:
+        self.looks: list[float] = []
+        self.consumer: consume_ledger.LedgerConsumer | None = None
+
+    def read(self, block_ms: int) -> list[tuple[str, str]]:
+        self.looks.append(time.monotonic())
+        assert self.consumer is not None
+        if len(self.looks) == 4:
+            self.consumer.stop()
+        return [("1-0", str(uuid.uuid4()))]
+
+    def ack(self, entry_ids: list[str]) -> None:
+        pass
+
+
+def test_what_ends_within_a_moment_is_settled_together(transactional_db: None, rig: Rig) -> None:
+    """Each by itself took four milliseconds of a processor that others wait for."""
+    feed: Any = Ending()
+    began = time.monotonic()
+    feed.consumer = consume_ledger.LedgerConsumer(feed)
+    feed.consumer.run()
+    assert feed.looks[0] - began < 0.09
+    assert feed.looks[-1] - feed.looks[0] >= 0.29
 
 
 def test_it_publishes_the_models_from_its_first_turn_on(

@@ -20,6 +20,7 @@ from hosting.actions.reconcile import reconcile
 from hosting.engine_client import EngineUnavailable, TerminalFeed
 
 _RECONCILE_SECONDS = 2.0
+_TOGETHER_SECONDS = 0.1  # what ends in such a time costs little more than one; limits do not wait
 
 logger = logging.getLogger(__name__)
 
@@ -50,14 +51,16 @@ class LedgerConsumer:
     def run(self) -> None:
         while not self._is_stopped.is_set():
             try:
-                self.turn()
+                if self.turn():
+                    self._is_stopped.wait(_TOGETHER_SECONDS)
             except (EngineUnavailable, DatabaseError) as error:
                 logger.warning("ledger waits: %s", error)
                 close_old_connections()
                 self._feed.begin()
                 self._is_stopped.wait(self._pause_seconds)
 
-    def turn(self) -> None:
+    def turn(self) -> bool:
+        """Whether something had ended."""
         settled = self._settled(self._feed.read(block_ms=1000))
         if settled:
             self._feed.ack(settled)
@@ -65,6 +68,7 @@ class LedgerConsumer:
             self._reconcile_at = time.monotonic() + _RECONCILE_SECONDS
             reconcile()
         self._record(time.time())
+        return bool(settled)
 
     def _record(self, now: float) -> None:
         """Once in every slot of the history: by the clock, for a period would miss some."""
