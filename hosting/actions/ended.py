@@ -4,7 +4,6 @@ something because of them settles them first.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -16,30 +15,37 @@ from hosting.actions.limit_refusals import LimitMet
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 
+_MOST_TRIES = 4  # before the last one
+
 Started = TypeVar("Started")
 
 
 def counting_ended(user: User, start: Callable[[], Started]) -> Started:
-    """What `start()` gives; where a limit is met, once more when what has ended of this person, or
-    of the group that pays, counts as ended. The ledger may have settled it in this moment: then
-    nothing is left to be done here. Raises what it raises."""
-    try:
-        return start()
-    except LimitMet as refusal:
-        if refusal.is_of_begun:
-            raise
-        holding = Q(user=user)
-        if refusal.group_id is not None:
-            holding |= Q(paying_group=refusal.group_id)
-    settle_ended(holding)
+    """What `start()` gives; where a limit is met, again when what has ended of this person, or of
+    the group that pays, counts as ended. Raises what it raises.
+
+    The ledger may have settled it in this moment: then nothing is left to be done here. And others
+    may end and begin meanwhile.
+    """
+    for _ in range(_MOST_TRIES):
+        try:
+            return start()
+        except LimitMet as refusal:
+            if refusal.is_of_begun:
+                raise
+            holding = Q(user=user)
+            if refusal.group_id is not None:
+                holding |= Q(paying_group=refusal.group_id)
+        if not settle_ended(holding):
+            break
     return start()
 
 
 def settle_ended(which: Q) -> int:
     """Of these generations. How many it settled; none while Redis is away."""
+    found = Generation.objects.open().filter(which).order_by().values_list("pk", flat=True)
     try:
-        ended = [uuid.UUID(one) for one in get_client().ended_requests()]
-        found = Generation.objects.open().filter(which, pk__in=ended).order_by()
-        return settle_generations([str(pk) for pk in found.values_list("pk", flat=True)])
+        ended = set(get_client().ended_requests())
+        return settle_generations([str(pk) for pk in found if str(pk) in ended])
     except EngineUnavailable:
         return 0

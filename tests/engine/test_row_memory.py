@@ -118,6 +118,16 @@ def test_free_places_are_computed_like_rows() -> None:
     assert computed > ESTIMATE.step_bytes(28, 300, moving_bytes=0) / 2
 
 
+@pytest.mark.parametrize("step", [Step(decodes=(0, 1)), Step(leaves=(9,), decodes=(0, 1))])
+def test_a_batch_that_is_closed_is_copied_whoever_joins(step: Step) -> None:
+    rows = [decoding(f"r {number}", 300, left=90) for number in range(2)]
+    runner = PartedRunner(Group(4, 512, moves=False))
+    before = step_bytes(ESTIMATE, step, rows=rows, runner=runner)
+    runner.closing_bytes = ESTIMATE.row_bytes(512) * 72
+    closing = step_bytes(ESTIMATE, step, rows=rows, runner=runner)
+    assert closing >= before + ESTIMATE.row_bytes(512) / 2
+
+
 def test_rows_that_leave_may_bring_others_together() -> None:
     apart, together = Group(1, 8192, moves=False), Group(3, 8192, moves=True)
     before = step_of(apart, Group(2, 512, moves=False), leaves=(9,), num_joins=0)

@@ -82,6 +82,7 @@ def test_a_key_may_come_as_x_api_key(stack: Stack, api_key: str) -> None:
 
 
 def test_each_request_has_one_usage_record(stack: Stack, client: OpenAI, endless: str) -> None:
+    stack.wait_settled()  # what others have asked
     before = stack.num_usage_records
     for _ in range(3):
         ask(client, endless, fresh_prompt(), max_tokens=5)

@@ -34,6 +34,7 @@ def newest(stack: Stack) -> str:
 
 
 def test_fifty_at_once_are_one(stack: Stack, api_key: str, endless: str) -> None:
+    stack.wait_settled()
     before, lines = newest(stack), stack.num_usage_records
     body = request(endless, fresh_prompt(), max_tokens=16, stream=True)
     headers = {"Authorization": f"Bearer {api_key}", "Idempotency-Key": uuid.uuid4().hex}
@@ -58,6 +59,7 @@ def test_a_repeat_after_a_crash_is_the_same_answer(
     stack: Stack, client: OpenAI, endless: str, victim: str
 ) -> None:
     (prompt, undisturbed), key = sure_answer(client, endless, max_tokens=TOKENS), keyed()
+    stack.wait_settled()
     before, lines = newest(stack), stack.num_usage_records
     first = RunningAnswer(client, endless, prompt, max_tokens=TOKENS, **key)
     first.wait_for_chunks(5)

@@ -45,6 +45,7 @@ def test_both_processes_answer_and_one_may_be_killed(stack: Stack) -> None:
 
 
 def test_each_of_them_streams_and_every_answer_is_booked_once(stack: Stack) -> None:
+    stack.wait_settled()
     key, before = stack.create_api_key(), stack.num_usage_records
     texts = set()
     for _ in range(6):  # a client each, so a connection each

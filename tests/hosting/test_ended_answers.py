@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from accounts.models import Quota, UsageRecord, User
+from engine import wire
 from hosting.models import Generation
+from tests.engine.transport.rig import Rig
 from tests.hosting.conftest import KeyedClient
 from tests.hosting.scripted_engine import ScriptedEngine
 
@@ -51,3 +53,12 @@ async def test_what_still_runs_counts(
     await Quota.objects.acreate(user=person, max_concurrent=1)
     await Generation.objects.acreate(user=person, model_name="demo", kind=Generation.Kind.API)
     assert (await ask(api)).status_code == 429
+
+
+async def test_what_is_no_request_is_in_nobodys_way(
+    api: KeyedClient, person: User, engine: ScriptedEngine, rig: Rig
+) -> None:
+    await Quota.objects.acreate(user=person, max_concurrent=1)
+    assert (await ask(api)).status_code == 200
+    rig.redis.xadd(wire.Keys.TERMINAL, {"id": "broken"})
+    assert (await ask(api)).status_code == 200

@@ -176,3 +176,16 @@ def test_it_says_before_whether_a_row_finds_a_place() -> None:
     assert known.num_rows == 4
     assert not known.moves
     assert batch.places == (0, 9, 2, 3)
+
+
+def test_it_says_before_a_step_that_it_closes_a_batch() -> None:
+    batch = GroupedBatch(loaded(PLAIN).model, pass_bytes=1 << 40)
+    batch.join([new_row(PLAIN, number, 40 + number) for number in range(4)])
+    batch.leave((1, 2))
+    said = []
+    while len(batch.places) == 4:
+        assert len(said) < 9
+        said.append((batch.closing_bytes, batch.num_bytes))
+        batch.feed(mx.argmax(batch.forward(), axis=-1))
+    assert [closing for closing, _ in said[:-1]] == [0] * (len(said) - 1)
+    assert said[-1][0] == said[-1][1] > batch.num_bytes
