@@ -112,6 +112,11 @@ def test_a_row_that_finds_a_place_is_copied_and_nobody_else() -> None:
     assert step_of(places, num_joins=0, leaves=(9,)) < step_of(places) + ESTIMATE.row_bytes(300)
 
 
+def test_what_a_row_takes_that_finds_a_place_is_its_own_copy() -> None:
+    computing = ESTIMATE.step_bytes(4, 300, moving_bytes=ESTIMATE.row_bytes(300))
+    assert step_of(Group(4, 512, moves=False)) == 4 * ESTIMATE.row_bytes(512) + computing
+
+
 def test_free_places_are_computed_like_rows() -> None:
     few, many = Group(4, 512, moves=False), Group(32, 512, moves=False)
     computed = step_of(many) - 28 * ESTIMATE.row_bytes(512) - step_of(few)

@@ -9,10 +9,13 @@ from typing import Any
 import mlx.core as mx
 import pytest
 
+from engine import wire
+from engine.core.step import Join, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import kernels
 from engine.model.batch import NewRow, RowBatch
 from engine.model.grouped_batch import GroupedBatch
+from engine.model.runner import Runner
 from tests.engine.model.rig import loaded
 
 PLAIN, HYBRID, WINDOWED, MAMBA = "tiny-qwen3", "tiny-qwen3-next", "tiny-gemma3", "tiny-mamba"
@@ -101,6 +104,15 @@ def test_a_row_that_is_longer_than_all_does_not_fit(length: int) -> None:
     assert batch.lengths == [300, 100, length]
 
 
+def test_a_row_as_long_as_the_longest_has_become_fits() -> None:
+    batch = batch_of(60, 40, 50)
+    for _ in range(8):
+        drawn(batch)
+    batch.leave((1,))
+    batch.join([new_row(PLAIN, 9, 68)])
+    assert batch.places == [0, 9, 2]
+
+
 def test_places_that_stay_free_are_closed_when_they_have_cost_as_much() -> None:
     batch = batch_of(60, 40, 50, 30)
     batch.leave((1, 2))
@@ -125,12 +137,12 @@ def test_the_padding_that_a_long_row_leaves_behind_goes_soon() -> None:
 def test_little_waste_is_let_be_while_rows_come_and_go() -> None:
     """Else the batch would be copied for a place that the next row takes."""
     batch = batch_of(*[60] * 15, 61)
-    for number in range(16, 60):
-        batch.leave((batch.row_ids[number % 16],))
+    for number in range(16, 56):
+        batch.leave((3 if number == 16 else number - 1,))
         drawn(batch)
         drawn(batch)
         batch.join([new_row(PLAIN, number, 20)])
-        assert len(batch.places) == 16
+        assert batch.places[3] == number
 
 
 def test_full_buffers_grow_without_the_free_places() -> None:
@@ -189,3 +201,30 @@ def test_it_says_before_a_step_that_it_closes_a_batch() -> None:
         batch.feed(mx.argmax(batch.forward(), axis=-1))
     assert [closing for closing, _ in said[:-1]] == [0] * (len(said) - 1)
     assert said[-1][0] == said[-1][1] > batch.num_bytes
+
+
+def test_nothing_is_told_of_a_place_that_nobody_has() -> None:
+    runner = Runner(loaded(PLAIN).model, decode_token=str)
+    joins = tuple(
+        Join(
+            row_id=number,
+            prompt_token_ids=tuple(range(10, 13 + number)),
+            output_token_ids=(),
+            sampling=wire.Sampling(seed=1),
+        )
+        for number in range(3)
+    )
+    slices = tuple(
+        Slice(row_ids=(one.row_id,), start_tokens=0, token_ids=(one.prompt_token_ids[:-1],))
+        for one in joins
+    )
+    runner.run(Step(slices=slices))
+    runner.run(Step(joins=joins, decodes=(0, 1, 2)))
+    alone = Step(leaves=(0, 2), decodes=(1,))
+    assert len(runner.groups_after(Step(leaves=(0, 1, 2)))) == 0
+    assert len(runner.groups_after(alone)) == 1
+    told = [*runner.run(alone), *runner.run(Step())]
+    assert runner.num_places == 3
+    assert [[one.row_id for one in outcome.drawn] for outcome in told if outcome.step is alone] == [
+        [1]
+    ]
