@@ -17,7 +17,9 @@ from engine.core.step import StepRunner
 from engine.handle import ModelHandle
 from engine.live_request import Voice
 from engine.metrics import Vitals
+from engine.model import caches as row_caches
 from engine.model import kernels
+from engine.model.batch import NewRow
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
 from engine.safe_reuse import Reuse
@@ -31,6 +33,16 @@ def loaded(name: str) -> LoadedModel:
     *_, last = load(tiny_model_path(name), casts_to_float32=True)
     assert last.loaded is not None
     return last.loaded
+
+
+def prefilled(name: str, row_id: int, length: int) -> NewRow:
+    """A row with a prompt of its own, ready to join a batch."""
+    model = loaded(name).model
+    caches = row_caches.new_caches(model)
+    prompt = [(7 * row_id + 3 * place) % 500 + 10 for place in range(length)]
+    model(mx.array([prompt], mx.uint32), cache=caches)
+    row_caches.evaluate(caches)
+    return NewRow(row_id=row_id, token_id=9, length=length, caches=caches)
 
 
 def make_handle(

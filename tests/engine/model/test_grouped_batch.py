@@ -8,20 +8,11 @@ import mlx.core as mx
 import pytest
 
 from engine.model import caches as row_caches
-from engine.model.batch import NewRow, RowBatch
+from engine.model.batch import RowBatch
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
-from tests.engine.model.rig import loaded
+from tests.engine.model.rig import loaded, prefilled
 
 NAMES = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
-
-
-def prefilled(name: str, row_id: int, length: int) -> NewRow:
-    model = loaded(name).model
-    caches = row_caches.new_caches(model)
-    prompt = [(7 * row_id + 3 * place) % 500 + 10 for place in range(length)]
-    model(mx.array([prompt], mx.uint32), cache=caches)
-    row_caches.evaluate(caches)
-    return NewRow(row_id=row_id, token_id=9, length=length, caches=caches)
 
 
 def drawn(batch: RowBatch | GroupedBatch) -> dict[int, int]:

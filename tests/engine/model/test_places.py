@@ -11,35 +11,25 @@ import pytest
 
 from engine import wire
 from engine.core.step import Join, Slice, Step
-from engine.model import caches as row_caches
 from engine.model import kernels
-from engine.model.batch import NewRow, RowBatch
+from engine.model.batch import RowBatch
 from engine.model.grouped_batch import GroupedBatch
 from engine.model.runner import Runner
-from tests.engine.model.rig import loaded
+from tests.engine.model.rig import loaded, prefilled
 
 PLAIN, HYBRID, WINDOWED, MAMBA = "tiny-qwen3", "tiny-qwen3-next", "tiny-gemma3", "tiny-mamba"
-
-
-def new_row(name: str, row_id: int, length: int) -> NewRow:
-    model = loaded(name).model
-    caches = row_caches.new_caches(model)
-    prompt = [(7 * row_id + 3 * place) % 500 + 10 for place in range(length)]
-    model(mx.array([prompt], mx.uint32), cache=caches)
-    row_caches.evaluate(caches)
-    return NewRow(row_id=row_id, token_id=9, length=length, caches=caches)
 
 
 def batch_of(*lengths: int, name: str = PLAIN, **options: Any) -> RowBatch:
     options = {"aligns": kernels.plans_shapes(loaded(name).model), **options}
     batch = RowBatch(loaded(name).model, **options)
-    batch.join([new_row(name, row_id, length) for row_id, length in enumerate(lengths)])
+    batch.join([prefilled(name, row_id, length) for row_id, length in enumerate(lengths)])
     return batch
 
 
 def alone_in_a_batch(name: str, row_id: int, length: int) -> RowBatch:
     batch = RowBatch(loaded(name).model, aligns=False)
-    batch.join([new_row(name, row_id, length)])
+    batch.join([prefilled(name, row_id, length)])
     return batch
 
 
@@ -75,7 +65,7 @@ def test_tokens_are_those_of_a_row_that_is_alone(name: str) -> None:
             del alone[gone]
         if chooser.random() < 0.6:
             length, places = chooser.choice((1, 5, 18, 33, 70)), len(batch.places)
-            batch.join([new_row(name, number, length)])
+            batch.join([prefilled(name, number, length)])
             alone[number] = alone_in_a_batch(name, number, length)
             taken += len(batch.places) == places
         for _ in range(chooser.randint(0, 2)):
@@ -88,7 +78,7 @@ def test_a_row_that_takes_a_place_copies_nobody_else() -> None:
     batch = batch_of(200, 300, *[250] * 14, name=name)
     mx.eval(batch.forward())
     row_bytes = batch.num_bytes // 16
-    row = new_row(name, 20, 280)
+    row = prefilled(name, 20, 280)
     batch.leave((3,))
     assert copied_bytes(lambda: batch.join([row]), batch) < row_bytes
     assert batch.places[3] == 20
@@ -99,7 +89,7 @@ def test_a_row_that_takes_a_place_copies_nobody_else() -> None:
 def test_a_row_that_is_longer_than_all_does_not_fit(length: int) -> None:
     batch = batch_of(300, 200, 100)
     batch.leave((1,))
-    batch.join([new_row(PLAIN, 9, length)])
+    batch.join([prefilled(PLAIN, 9, length)])
     assert batch.places == [0, 2, 9]
     assert batch.lengths == [300, 100, length]
 
@@ -109,7 +99,7 @@ def test_a_row_as_long_as_the_longest_has_become_fits() -> None:
     for _ in range(8):
         drawn(batch)
     batch.leave((1,))
-    batch.join([new_row(PLAIN, 9, 68)])
+    batch.join([prefilled(PLAIN, 9, 68)])
     assert batch.places == [0, 9, 2]
 
 
@@ -141,7 +131,7 @@ def test_little_waste_is_let_be_while_rows_come_and_go() -> None:
         batch.leave((3 if number == 16 else number - 1,))
         drawn(batch)
         drawn(batch)
-        batch.join([new_row(PLAIN, number, 20)])
+        batch.join([prefilled(PLAIN, number, 20)])
         assert batch.places[3] == number
 
 
@@ -161,14 +151,14 @@ def test_numbers_that_are_none_stay_with_the_row_that_had_them() -> None:
     layer.keys[1] = float("nan")
     layer.values[1] = float("nan")
     batch.leave((1,))
-    batch.join([new_row(PLAIN, 9, 20)])
+    batch.join([prefilled(PLAIN, 9, 20)])
     logits = batch.forward()
     assert not mx.isnan(logits).any().item()
 
 
 def test_where_memory_is_wanted_nobody_keeps_a_place() -> None:
     batch = GroupedBatch(loaded(PLAIN).model, pass_bytes=1 << 40)
-    batch.join([new_row(PLAIN, number, 40 + number) for number in range(4)])
+    batch.join([prefilled(PLAIN, number, 40 + number) for number in range(4)])
     before_bytes = batch.num_bytes
     batch.most_bytes = before_bytes
     known = batch.groups_after((1, 2), {})
@@ -180,8 +170,8 @@ def test_where_memory_is_wanted_nobody_keeps_a_place() -> None:
 
 def test_it_says_before_whether_a_row_finds_a_place() -> None:
     batch = GroupedBatch(loaded(PLAIN).model, pass_bytes=1 << 40)
-    batch.join([new_row(PLAIN, number, 40 + number) for number in range(4)])
-    row = new_row(PLAIN, 9, 30)
+    batch.join([prefilled(PLAIN, number, 40 + number) for number in range(4)])
+    row = prefilled(PLAIN, 9, 30)
     (known,) = batch.groups_after((1,), {9: (row.caches, row.length)})
     batch.leave((1,))
     batch.join([row])
@@ -192,7 +182,7 @@ def test_it_says_before_whether_a_row_finds_a_place() -> None:
 
 def test_it_says_before_a_step_that_it_closes_a_batch() -> None:
     batch = GroupedBatch(loaded(PLAIN).model, pass_bytes=1 << 40)
-    batch.join([new_row(PLAIN, number, 40 + number) for number in range(4)])
+    batch.join([prefilled(PLAIN, number, 40 + number) for number in range(4)])
     batch.leave((1, 2))
     said = []
     while len(batch.places) == 4:
