@@ -160,11 +160,13 @@ def close_generation(generation_id: uuid.UUID, outcome: Outcome) -> bool:
 
 
 def close_generations(outcomes: Mapping[uuid.UUID, Outcome]) -> int:
-    """One transaction: rows, messages, ledger. The lock lets one caller in. How many it closed."""
+    """One transaction: rows, messages, ledger, in the order given. The lock lets one caller in. How
+    many it closed."""
     with transaction.atomic():
         rows = Generation.objects.open().filter(pk__in=outcomes).select_related("conversation")
         rows = rows.select_for_update(of=("self",), no_key=True).defer("request").order_by("pk")
-        generations = list(rows)
+        found = {row.pk: row for row in rows}
+        generations = [found[pk] for pk in outcomes if pk in found]
         charges: Charges = Counter()
         for generation in generations:
             charges.update(_close(generation, outcomes[generation.pk]))

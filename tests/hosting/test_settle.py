@@ -17,6 +17,7 @@ from hosting.actions.generations import (
     Order,
     cancel_generation,
     settle_generation,
+    settle_generations,
     start_generation,
 )
 from hosting.models import Conversation, Generation, HostedModel, Message
@@ -172,3 +173,19 @@ def test_a_cancelled_request_is_settled_as_cancelled(
     assert settle_generation(str(generation.pk))
     assert Generation.objects.get().state == "cancelled"
     assert UsageRecord.objects.get().end == "cancelled"
+
+
+def test_what_ended_together_is_in_the_ledger_in_the_order_of_its_end(
+    rig: Rig, person: User, model: HostedModel
+) -> None:
+    order = Order(user=person, kind=Generation.Kind.API, model=model, messages=PROMPT)
+    started = sorted((start_generation(order) for _ in range(5)), key=lambda one: one.pk)
+    rig.admit_all()
+    engine = rig.engine()
+    engine.pull({"demo": 5})
+    ids = [str(one.pk) for one in reversed(started)]
+    for request_id in ids:
+        emit(engine, request_id, finished())
+    assert settle_generations(ids) == 5
+    lines = UsageRecord.objects.order_by("pk").values_list("generation_id", flat=True)
+    assert list(map(str, lines)) == ids
