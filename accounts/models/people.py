@@ -36,7 +36,8 @@ class UserManager(BaseUserManager["User"]):
         return self.create_user(email, password, **fields, is_staff=True, is_superuser=True)
 
     def hold(self, pk: int) -> None:
-        """Until the transaction ends nothing begins for this person (actions/admission.py)."""
+        """Until the transaction ends nothing begins for this person (actions/admission.py). Who
+        locks other rows of this person as well does this first."""
         list(self.filter(pk=pk).select_for_update(no_key=True).values_list("pk"))
 
     def administrators(self) -> models.QuerySet[User]:

@@ -56,6 +56,7 @@ def send_message(user: User, new: NewTurn) -> Turn:
 
 def _send_message(user: User, new: NewTurn) -> Turn:
     with transaction.atomic():
+        User.objects.hold(user.pk)
         conversation = _conversation_for(user, new)
         parent = _parent_in(conversation, new.parent)
         model = _model_for(conversation, new.model)
@@ -76,6 +77,7 @@ def regenerate(answer: Message, *, model_name: str, options: TurnOptions, client
 
     def start() -> Message:
         with transaction.atomic():
+            User.objects.hold(conversation.owner_id)
             return _start_answer(question, model=model, options=options, client=client)
 
     return counting_ended(conversation.owner, start)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+from django.db.models import Q
 
 from accounts.models import Quota, UsageRecord, User
 from engine import wire
+from hosting.actions.database_threads import in_database_thread
+from hosting.actions.ended import settle_ended
 from hosting.models import Generation
 from tests.engine.transport.rig import Rig
 from tests.hosting.conftest import KeyedClient
@@ -36,6 +40,24 @@ async def test_who_may_ask_one_thing_at_once_asks_the_next_when_it_has_the_answe
         )
         assert response.status_code == 200, response.content
     assert await UsageRecord.objects.acount() == 2  # the last one waits for the ledger
+
+
+async def test_as_many_workers_as_one_may_have_requests_are_never_refused(
+    api: KeyedClient, person: User, engine: ScriptedEngine
+) -> None:
+    """While one of them settles what has ended, others end and begin, and a ledger settles too."""
+    await Quota.objects.acreate(user=person, max_concurrent=4)
+
+    async def work() -> set[int]:
+        return {(await ask(api)).status_code for _ in range(20)}
+
+    async def settle() -> None:
+        while True:
+            await in_database_thread(settle_ended)(Q(user=person))
+
+    ledger = asyncio.create_task(settle())
+    assert await asyncio.gather(*(work() for _ in range(4))) == [{200}] * 4
+    ledger.cancel()
 
 
 async def test_what_an_answer_did_not_take_is_there_for_the_next(
