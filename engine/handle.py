@@ -163,7 +163,7 @@ class ModelHandle:
 
     def fetched(self, request_id: str) -> None:
         """What the disk had of its prompt is in memory, or is not to be had."""
-        if self._restoring.pop(request_id, None) is not None:
+        if request_id in self._restoring:
             self._stop_waiting(request_id)
             return
         live = self._live.get(request_id)
@@ -174,13 +174,15 @@ class ModelHandle:
         """Requests whose disk is slow compute; what it brings later is used all the same."""
         now = self._clock()
         for request_id in [one for one, until in self._restoring.items() if until <= now]:
-            del self._restoring[request_id]
-            self._stop_waiting(request_id)
+            until = self._reuse.wait_on(self._live[request_id]) if self._reuse else None
+            if until is None:
+                self._stop_waiting(request_id)
+            else:
+                self._restoring[request_id] = until
 
     def _stop_waiting(self, request_id: str) -> None:
-        live = self._live[request_id]
-        live.sequence.status = Status.WAITING
-        self.scheduler.add(live.sequence)
+        del self._restoring[request_id]
+        self.scheduler.add(self._live[request_id].sequence)
 
     def cancel(self, request_id: str) -> Events:
         """The row computes nothing more from the next step on."""

@@ -7,14 +7,16 @@
     persist  a turn has ended: hand its blocks to the writer, one turn later, when they are computed
 
 A request waits for the disk a little longer than reading should take, and never a tenth of the time
-that computing would; then it computes while the reading goes on. So it is never slower than 1.1
-times the better of the two, whatever the disk does.
+that computing would; again as long while the disk brings more, for what has come need not be
+computed. Then it computes while the reading goes on. So it is never slower than 1.1 times computing
+all, whatever the disk does.
 
 It does not know the scheduler's decisions nor the transport. Owner: the model thread.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -27,7 +29,7 @@ from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
 from engine.live_request import LiveRequest
 
-PATIENCE_SHARE = 0.08  # of the time that computing takes
+PATIENCE_SHARE = 0.05  # of the time that computing takes
 PATIENCE_FACTOR = 4.0  # of the time that reading should take, but
 LEAST_PATIENCE_SECONDS = 0.05
 READING_SECONDS = 2.0  # at least; after that nobody wants it any more
@@ -52,6 +54,23 @@ class RowKeeper(Protocol):
     def copy_boundary(self, row: Any) -> Payload: ...
 
 
+@dataclasses.dataclass(slots=True)
+class _Wait:
+    """For the disk, since `since`, which had brought so many tokens when it was last looked at.
+    `seconds` of patience are for a disk that brings nothing; computing them takes `compute`."""
+
+    since: float
+    seconds: float
+    held_tokens: int
+    brought_tokens: int
+    compute: Callable[[int], float]
+
+    def latest(self) -> float:
+        """Until when waiting costs no more than the patience, beyond what it has saved."""
+        saved = self.compute(self.brought_tokens) - self.compute(self.held_tokens)
+        return self.since + self.seconds + saved
+
+
 class PrefixReuse:
     def __init__(
         self,
@@ -71,6 +90,7 @@ class PrefixReuse:
         self._clock = clock
         self._ended: list[Query] = []
         self._persistable: list[Query] = []
+        self._waits: dict[str, _Wait] = {}  # by request_id
 
     def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> float | None:
         """Until when (monotonic) to wait for the disk before computing; None: no need to wait.
@@ -85,8 +105,22 @@ class PrefixReuse:
         seconds, now = prefill_seconds(plan.num_tokens), self._clock()
         deadline_at = now + max(READING_SECONDS, seconds)
         self._cache.fetch(live.request_id, plan, deadline_at=deadline_at)
+        held = self._cache.plan_in_memory(query).num_tokens
+        share = PATIENCE_SHARE * (seconds - prefill_seconds(held))
         patience = max(LEAST_PATIENCE_SECONDS, PATIENCE_FACTOR * self._cache.load_seconds(plan))
-        return now + min(PATIENCE_SHARE * seconds, patience)
+        wait = _Wait(now, min(share, patience), held, held, prefill_seconds)
+        self._waits[live.request_id] = wait
+        return wait.latest()
+
+    def wait_on(self, live: LiveRequest) -> float | None:
+        """It has waited until then: until when to wait further, for the disk has brought more
+        meanwhile; None: not any longer."""
+        wait, now = self._waits[live.request_id], self._clock()
+        query = self._query(live, len(live.sequence.token_ids))
+        before = wait.brought_tokens
+        wait.brought_tokens = self._cache.plan_in_memory(query).num_tokens
+        until = min(now + wait.seconds, wait.latest())
+        return until if wait.brought_tokens > before and until > now else None
 
     def restore(self, live: LiveRequest) -> None:
         """Fill the row that the request just got with what is in memory, if there is anything."""
@@ -142,6 +176,7 @@ class PrefixReuse:
             self._ended.append(query)
 
     def forget(self, live: LiveRequest) -> None:
+        self._waits.pop(live.request_id, None)
         self._cache.release(live.request_id)
 
     def persist(self, *, at_once: bool = False) -> None:

@@ -23,6 +23,7 @@ class Reuse(Protocol):
     def begin(
         self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
     ) -> float | None: ...
+    def wait_on(self, live: LiveRequest) -> float | None: ...
     def restore(self, live: LiveRequest) -> None: ...
     def go_on(self, live: LiveRequest) -> None: ...
     def keep_boundary(self, live: LiveRequest) -> None: ...
@@ -49,6 +50,9 @@ class SafeReuse:
 
     def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> float | None:
         return self._try(lambda: self._inner.begin(live, prefill_seconds=prefill_seconds))
+
+    def wait_on(self, live: LiveRequest) -> float | None:
+        return self._try(lambda: self._inner.wait_on(live))
 
     def restore(self, live: LiveRequest) -> None:
         self._try(lambda: self._inner.restore(live))

@@ -78,6 +78,7 @@ class Scheduler:
         return sequence.request_id if sequence is not None else None
 
     def add(self, sequence: Sequence) -> None:
+        sequence.status = Status.WAITING
         self._waiting.append(sequence)
 
     def finish(self, sequence: Sequence) -> None:

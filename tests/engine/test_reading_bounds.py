@@ -96,13 +96,18 @@ class Fared:
 
 
 def first_token(
-    num_tokens: int, delay: Callable[[int], float] | None, *, decode_share: float
+    num_tokens: int,
+    delay: Callable[[int], float] | None,
+    *,
+    decode_share: float = 0.5,
+    held_tokens: int = 0,
 ) -> Fared:
-    """What a prompt takes when all of it is on disk; None: when nothing is."""
+    """What a prompt takes when all of it is on disk, but for what is in memory; None: when nothing
+    is on disk."""
     clock = FakeClock()
     prompt = [7 + number % 90 for number in range(num_tokens)]
     work = make_work("r", prompt=prompt, max_tokens=1)
-    rows = rows_on_disk(work) if delay else []
+    rows = rows_on_disk(work)[held_tokens // BLOCK_TOKENS :] if delay else []
     cache = PrefixCache(
         MemoryTier(budget_bytes=1 << 40),
         SlowDisk(clock, delay or (lambda _: 0.0)),  # type: ignore[arg-type]
@@ -122,7 +127,9 @@ def first_token(
         reuse=PrefixReuse(cache, runner, spec=spec, root=ROOT, needs=needs, clock=clock),  # type: ignore[arg-type]
         clock=clock,
     )
-    teach(handle, clock)
+    teach(handle, range(6000, 6600))
+    if held_tokens:
+        teach(handle, prompt[: held_tokens + 1])
     began = clock()
     handle.add(make_delivery(work))
     for _ in range(100_000):
@@ -136,9 +143,9 @@ def first_token(
     raise AssertionError("no first token")
 
 
-def teach(handle: ModelHandle, clock: FakeClock) -> None:
-    """Prompts before this one have told what a slice takes."""
-    handle.add(make_delivery(make_work("before", prompt=range(6000, 6600), max_tokens=1)))
+def teach(handle: ModelHandle, prompt: Sequence[int]) -> None:
+    """A prompt before this one: it tells what a slice takes, and is in memory."""
+    handle.add(make_delivery(make_work("before", prompt=prompt, max_tokens=1)))
     while not handle.is_idle:
         handle.turn()
 
@@ -179,3 +186,22 @@ def test_a_disk_costs_at_most_a_tenth_of_computing(
     if num_tokens > 1_000:
         better = min(computed.seconds, reading_seconds + LOOK_SECONDS)
         assert found.seconds <= max(2.2 * better, better + 0.2), (found, better)
+
+
+@pytest.mark.parametrize("num_tokens", [1_800, 8_000])
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2, 0.4])
+def test_a_disk_that_goes_on_bringing_is_waited_for(num_tokens: int, share: float) -> None:
+    """It takes this share of what computing takes, which is more than it may do nothing."""
+    computed = first_token(num_tokens, None)
+    reading_seconds = share * computed.seconds
+    num_records = -(-num_tokens // BLOCK_TOKENS)
+    found = first_token(num_tokens, lambda _: reading_seconds / num_records)
+    assert found.cached_tokens == num_tokens - 1
+    assert found.seconds <= 1.1 * reading_seconds + 0.01
+
+
+def test_what_is_in_memory_earns_the_disk_no_patience() -> None:
+    computed = first_token(8_000, None, held_tokens=7_680)
+    found = first_token(8_000, lambda _: NEVER, held_tokens=7_680)
+    assert found.cached_tokens >= 7_680
+    assert found.seconds <= 1.1 * computed.seconds
