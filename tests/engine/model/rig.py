@@ -78,13 +78,13 @@ class Run:
 
     def add(self, work: wire.Work, *, delivered: Sequence[int] = ()) -> None:
         attempt = 2 if delivered else 1
-        self._take(self.handle.add(make_delivery(work, delivered=delivered, attempt=attempt)))
+        self.take(self.handle.add(make_delivery(work, delivered=delivered, attempt=attempt)))
 
     def cancel(self, request_id: str) -> None:
-        self._take(self.handle.cancel(request_id))
+        self.take(self.handle.cancel(request_id))
 
     def turn(self) -> None:
-        self._take(self.handle.turn())
+        self.take(self.handle.turn())
 
     def finish(self) -> None:
         for _ in range(5000):
@@ -97,7 +97,7 @@ class Run:
         deltas = (one for one in self.events[request_id] if isinstance(one, wire.Delta))
         return [token_id for delta in deltas for token_id in delta.token_ids]
 
-    def _take(self, events: list[tuple[str, wire.Event]]) -> None:
+    def take(self, events: list[tuple[str, wire.Event]]) -> None:
         for request_id, event in events:
             self.events.setdefault(request_id, []).append(event)
             if isinstance(event, wire.TERMINAL_EVENTS):
