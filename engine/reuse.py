@@ -241,9 +241,10 @@ class PrefixReuse:
         """Where a windowed or recurrent model's row is worth copying on its way.
 
         The ends of the system prompt and of the last turns are where other prompts will leave this
-        one, but for turns that end near where the row begins or ends; the last full block serves
-        an edit of the last turn; the block where it left the known chains is where the next one
-        will too; one every so often serves what nobody foresaw.
+        one; the last full block serves an edit of the last turn; the block where it left the known
+        chains is where the next one will too; one every so often serves what nobody foresaw. What
+        is near to where the row begins is not worth another copy, nor is a turn's end near to the
+        prompt's: the system prompt's end is, which other turns come after.
         """
         if not self._needs.has_boundaries:
             return ()
@@ -252,9 +253,9 @@ class PrefixReuse:
         wanted = {end, plan.branch_tokens, *range(0, end, interval)}
         on_grid = {position - position % BLOCK_TOKENS for position in wanted}
         turns = live.delivery.work.boundaries
-        apart = range(plan.num_tokens + LEAST_TURN_TOKENS, end - LEAST_TURN_TOKENS + 1)
-        exact = {*turns[:1], *(one for one in turns[-MAX_TURN_BOUNDARIES:] if one in apart)}
-        return tuple(sorted(one for one in on_grid | exact if plan.num_tokens < one < end))
+        of_turns = {one for one in turns[-MAX_TURN_BOUNDARIES:] if one <= end - LEAST_TURN_TOKENS}
+        apart = range(plan.num_tokens + LEAST_TURN_TOKENS, end)
+        return tuple(sorted(one for one in on_grid | of_turns | {*turns[:-1][:1]} if one in apart))
 
 
 def owners_of(work: wire.Work) -> frozenset[bytes]:

@@ -166,28 +166,51 @@ def test_a_repeat_and_a_second_turn_answer_as_if_computed(name: str, fresh_answe
     assert usage.cached_tokens >= len(prompt) + len(first) - 1
 
 
+def num_slices(engine: Engine) -> int:
+    """Until all requests are answered."""
+    found = 0
+    while not engine.handle.is_idle:
+        found += sum(isinstance(event, wire.Prefilled) for _, event in engine.handle.turn())
+    return found
+
+
+@pytest.mark.parametrize("system", [(), (150,)])
 @pytest.mark.parametrize(
-    ("ends", "num_slices"),
+    ("ends", "expected"),
     [((), 1), ((2, 58), 1), ((2, 28, 58), 1), ((40, 58), 2), ((2, 10, 12, 40, 60), 2)],
 )
-def test_a_short_second_turn_is_not_cut_into_pieces(ends: tuple[int, ...], num_slices: int) -> None:
+def test_a_short_second_turn_is_not_cut_into_pieces(
+    ends: tuple[int, ...], expected: int, system: tuple[int, ...]
+) -> None:
     """Where turns end near its beginning or its end, which are kept anyway."""
     engine = Engine("tiny-gemma3")
     prompt = prompt_of(300)
     first, _ = engine.answer(prompt)
     begins = len(prompt) + len(first)
     second = [*prompt, *first, *prompt_of(80, salt=1)]
-    engine.start(second, boundaries=(150, *(begins + one for one in ends)))
-    found = 0
-    while not engine.handle.is_idle:
-        found += sum(isinstance(event, wire.Prefilled) for _, event in engine.handle.turn())
-    assert found == num_slices
+    engine.start(second, boundaries=(*system, *(begins + one for one in ends)))
+    assert num_slices(engine) == expected
+
+
+def test_a_block_that_ends_where_a_row_begins_is_no_reason_to_cut() -> None:
+    engine = Engine("tiny-gemma3")
+    prompt = prompt_of(500)
+    first, _ = engine.answer(prompt)
+    assert len(prompt) + len(first) < 512
+    engine.start([*prompt, *first, *prompt_of(80, salt=1)])
+    assert num_slices(engine) == 1
+
+
+def test_a_question_without_a_system_prompt_is_not_cut_at_its_end() -> None:
+    engine = Engine("tiny-gemma3")
+    engine.start(prompt_of(60), boundaries=(55,))
+    assert num_slices(engine) == 1
 
 
 def test_the_end_of_the_system_prompt_is_kept_however_short_the_question() -> None:
     engine = Engine("tiny-gemma3")
     system = prompt_of(290)
-    engine.start([*system, *prompt_of(10, salt=1)], boundaries=(290,))
+    engine.start([*system, *prompt_of(10, salt=1)], boundaries=(290, 295))
     engine.run()
     _, usage = engine.answer([*system, *prompt_of(12, salt=2)])
     assert usage.cached_tokens == 290
