@@ -17,6 +17,7 @@ from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step, StepRunner, UndefinedNumbers
+from engine.keeping import Keeping
 from engine.live_request import LiveRequest, Voice
 from engine.metrics import Vitals
 from engine.row_memory import RowMemory
@@ -57,7 +58,7 @@ class ModelHandle:
         self._estimate = estimate
         self._live: dict[str, LiveRequest] = {}
         self._restoring: dict[str, float] = {}  # until when each waits for the disk
-        self._departing: dict[int, LiveRequest] = {}
+        self._keeping = Keeping(reuse, self._find_live)
         self.spec = spec
         self.scheduler = Scheduler(
             Pace.of(spec, may_batch=is_batchable),
@@ -239,58 +240,51 @@ class ModelHandle:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue() + self._end_rejected()
         self._end_patience()
-        self._admit(limits)
+        if opened := self._admit(limits):  # who waits for it hears it before a step is computed
+            return events + opened
         fitting = self.memory.limit(self.spec, limits, may_batch=self.is_batchable)
         step = self.scheduler.schedule(now=self._clock(), others=others, fitting=fitting)
         self._make_room(step, limits)
         events += self._announce(step)
         try:
             with self._vitals.stall.working(self.scheduler.expected_seconds):
-                self._keep_before(step)
+                self._keeping.before(step)
                 outcomes = self._runner.run(step)
-                self._keep_after(step)
+                self._keeping.after(step)
         # A step's failure ends the request that caused it, and only that one.
         except Exception as error:
             return events + self._recover(step, error)
         return events + [event for outcome in outcomes for event in self._update(outcome)]
 
-    def _admit(self, limits: Limits) -> None:
+    def _admit(self, limits: Limits) -> Events:
+        """What rows begin with that need nothing computed for their first token."""
+        events: Events = []
         if not self.scheduler.may_admit:
-            return
+            return events
         for sequence in self.scheduler.admit(self.memory.admission(limits).may_admit):
             live = self._live[sequence.request_id]
             if live.is_paused:
                 self._begin(live)  # what memory has lost comes from disk while the row computes
             if self._reuse is not None:
-                self._reuse.restore(live)
+                events += self._restore(live, self._reuse)
+        return events
+
+    def _restore(self, live: LiveRequest, reuse: Reuse) -> Events:
+        drawn = reuse.open(live)
+        if drawn is not None:
+            live.sequence.take(drawn.token_id)  # its row is complete without what draws it
+        reuse.restore(live)
+        if drawn is None:
+            return []
+        now, self.last_used_at = self._wall_clock(), self._clock()
+        self._vitals.note_progress(decoded_tokens=1)
+        started = live.start(now=now)
+        return [(live.request_id, started), *self._add_token(live.sequence, drawn, now=now)]
 
     def _make_room(self, step: Step, limits: Limits) -> None:
         if (estimate := self._estimate) is not None:
-            kept_bytes = sum(map(estimate.row_bytes, self._lengths_to_keep(step)))
+            kept_bytes = sum(map(estimate.row_bytes, self._keeping.lengths(step)))
             limits.make_room(self.memory.step_bytes(step), kept_bytes)
-
-    def _lengths_to_keep(self, step: Step) -> list[int]:
-        leaving = (self._departing.get(one) or self._find_live(one) for one in step.leaves)
-        lengths = [len(live.sequence.token_ids) for live in leaving if live is not None]
-        return lengths + [join.num_tokens for join in step.joins]
-
-    def _keep_before(self, step: Step) -> None:
-        """Copy rows that the step is about to take away, and prompts that it completes."""
-        if self._reuse is None:
-            return
-        for row_id in step.leaves:
-            if (live := self._departing.pop(row_id, None) or self._find_live(row_id)) is not None:
-                self._reuse.keep_row(live)
-        for join in step.joins:
-            if (live := self._find_live(join.row_id)) is not None:
-                self._reuse.keep_prompt(live)
-
-    def _keep_after(self, step: Step) -> None:
-        """Copy rows whose slice ended where the copy is worth something."""
-        for one in step.slices:
-            live = self._find_live(one.row_ids[0])
-            if self._reuse is not None and one.ends_at_boundary and live is not None:
-                self._reuse.keep_boundary(live)
 
     def _find_live(self, row_id: int) -> LiveRequest | None:
         request_id = self.scheduler.find_request_id(row_id)
@@ -349,7 +343,7 @@ class ModelHandle:
             "step failed", extra={"model": self.spec.name, "error": repr(error)}, exc_info=error
         )
         self._runner.reset()
-        self._departing.clear()
+        self._keeping.clear()
         culprit = self.scheduler.restart(step)
         self._vitals.note_progress()
         return [] if culprit is None else self._fail(self._live[culprit.request_id], error)
@@ -392,8 +386,5 @@ class ModelHandle:
             return None
         if self._restoring.pop(request_id, None) is None:
             self.scheduler.finish(live.sequence)
-        if self._reuse is not None:
-            self._reuse.forget(live)
-            if live.sequence.row_id is not None and not live.is_kept:
-                self._departing[live.sequence.row_id] = live
+        self._keeping.depart(live)
         return live

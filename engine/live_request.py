@@ -95,9 +95,11 @@ class LiveRequest:
         )
 
     def note_cached(self, num_tokens: int) -> None:
-        """So much of the prompt was not computed again. A later restart does not change it."""
+        """So much of the prompt was not computed again. A later restart does not change it. What
+        the last token leads to counts as computed, though its logits may be kept."""
         if not self.has_started:
-            self.answer.cached_tokens = min(num_tokens, len(self.delivery.work.prompt_token_ids))
+            most = len(self.delivery.work.prompt_token_ids) - 1
+            self.answer.cached_tokens = min(num_tokens, most)
 
     def note_leap(self, num_tokens: int) -> None:
         """So many more need not be computed: they came from disk meanwhile."""

@@ -1,7 +1,8 @@
 """What one model's requests take from the prefix cache and leave there.
 
     begin    a request arrives: is part of its prompt on disk? Then reading starts
-    restore  it gets its row: fill the row, say where slices have to end
+    open     it gets its row: was the same prompt answered before? Then its first token is drawn
+    restore  fill the row, say where slices have to end
     go_on    the disk has brought more while the row computes: put the row there
     keep_*   copy what was computed: at a boundary, when the prompt is done, when the row leaves
     persist  a turn has ended: hand its blocks to the writer, one turn later, when they are computed
@@ -24,9 +25,10 @@ from typing import Any, Protocol
 from engine import wire
 from engine.cache.captures import Capture, Captured, Payload
 from engine.cache.owners import OwnerKind, owner_name
-from engine.cache.plan import Needs, Query, RestorePlan
+from engine.cache.plan import LEAST_TOKENS, Needs, Query, RestorePlan
 from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
+from engine.core.step import Drawn, Join
 from engine.live_request import LiveRequest
 
 PATIENCE_SHARE = 0.05  # of the time that computing takes
@@ -52,6 +54,8 @@ class RowKeeper(Protocol):
     def find_row(self, row_id: int) -> tuple[Any, int] | None: ...
     def copy_slice(self, row: Any, start: int, stop: int) -> Payload: ...
     def copy_boundary(self, row: Any) -> Payload: ...
+    def copy_logits(self, row_id: int) -> Payload | None: ...
+    def draw(self, join: Join, copied: Any) -> Drawn: ...
 
 
 @dataclasses.dataclass(slots=True)
@@ -122,6 +126,21 @@ class PrefixReuse:
         until = min(now + wait.seconds, wait.latest())
         return until if wait.brought_tokens > before and until > now else None
 
+    def open(self, live: LiveRequest) -> Drawn | None:
+        """The first token of a request that just got its row, from logits that are kept.
+
+        Only where all of the row can be filled: who has a first token expects the second.
+        """
+        sequence = live.sequence
+        if sequence.num_output_tokens or sequence.grammar:
+            return None
+        query = self._query(live, sequence.num_prompt_tokens)
+        logits = self._cache.opening(query)
+        if logits is None or self._cache.plan_in_memory(query).num_tokens < query.num_tokens - 1:
+            return None
+        drawn = self._rows.draw(sequence.join, logits)
+        return None if drawn.is_undefined else drawn
+
     def restore(self, live: LiveRequest) -> None:
         """Fill the row that the request just got with what is in memory, if there is anything."""
         sequence = live.sequence
@@ -167,6 +186,15 @@ class PrefixReuse:
         query = self._keep(live, whole_blocks_only=not self._needs.has_boundaries)
         if query is not None and self._needs.has_boundaries:
             self._ended.append(query)
+
+    def keep_opening(self, live: LiveRequest) -> None:
+        """The row's first token is being drawn: what from."""
+        sequence = live.sequence
+        if sequence.row_id is None or sequence.num_prompt_tokens <= LEAST_TOKENS:
+            return
+        logits = self._rows.copy_logits(sequence.row_id)
+        if logits is not None:
+            self._cache.store_opening(self._query(live, sequence.num_prompt_tokens), logits)
 
     def keep_row(self, live: LiveRequest) -> None:
         """The row is about to leave: the answer, or as much of the prompt as was computed."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from engine import wire
+from engine.core.step import Drawn
 from engine.live_request import LiveRequest
 
+Result = TypeVar("Result")
 logger = logging.getLogger(__name__)
 
 
@@ -24,10 +26,12 @@ class Reuse(Protocol):
         self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
     ) -> float | None: ...
     def wait_on(self, live: LiveRequest) -> float | None: ...
+    def open(self, live: LiveRequest) -> Drawn | None: ...
     def restore(self, live: LiveRequest) -> None: ...
     def go_on(self, live: LiveRequest) -> None: ...
     def keep_boundary(self, live: LiveRequest) -> None: ...
     def keep_prompt(self, live: LiveRequest) -> None: ...
+    def keep_opening(self, live: LiveRequest) -> None: ...
     def keep_row(self, live: LiveRequest) -> None: ...
     def forget(self, live: LiveRequest) -> None: ...
     def persist(self, *, at_once: bool = False) -> None: ...
@@ -54,6 +58,9 @@ class SafeReuse:
     def wait_on(self, live: LiveRequest) -> float | None:
         return self._try(lambda: self._inner.wait_on(live))
 
+    def open(self, live: LiveRequest) -> Drawn | None:
+        return self._try(lambda: self._inner.open(live))
+
     def restore(self, live: LiveRequest) -> None:
         self._try(lambda: self._inner.restore(live))
 
@@ -66,6 +73,9 @@ class SafeReuse:
     def keep_prompt(self, live: LiveRequest) -> None:
         self._try(lambda: self._inner.keep_prompt(live))
 
+    def keep_opening(self, live: LiveRequest) -> None:
+        self._try(lambda: self._inner.keep_opening(live))
+
     def keep_row(self, live: LiveRequest) -> None:
         self._try(lambda: self._inner.keep_row(live))
 
@@ -75,7 +85,7 @@ class SafeReuse:
     def persist(self, *, at_once: bool = False) -> None:
         self._try(lambda: self._inner.persist(at_once=at_once))
 
-    def _try(self, act: Callable[[], float | None]) -> float | None:
+    def _try(self, act: Callable[[], Result | None]) -> Result | None:
         try:
             return act()
         except Exception:

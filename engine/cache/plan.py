@@ -22,7 +22,7 @@ from engine.core.blocks import Chain, Span, common_tokens
 MAX_CHILDREN_COMPARED = 64
 MAX_STRANGERS_COMPARED = 4  # behind the end: a few microseconds that no first token tells of
 LEAST_TOKENS = 32  # fewer are computed as quickly as they are copied
-_SLICE, _BOUNDARY = Kind  # Python is slow to look members up, and long ways ask often
+_SLICE, _BOUNDARY, _ = Kind  # Python is slow to look members up, and long ways ask often
 
 
 class Miss(StrEnum):
@@ -196,7 +196,7 @@ def _complete(
         way = list(itertools.takewhile(lambda step: has(step.node, _SLICE), way))
     if not needs.has_boundaries:
         return way
-    kinds = list(Kind) if needs.has_slices else [_BOUNDARY]
+    kinds = [_SLICE, _BOUNDARY] if needs.has_slices else [_BOUNDARY]
     while way and not has(way[-1].node, _BOUNDARY):
         last = way.pop()
         tails = [

@@ -8,6 +8,7 @@ know people: owners are 16-byte names. Owner: the model thread; the disk is behi
     fetch(id, plan)      -> then take_fetched()    when part of it is on disk
     missing(query, ...)  -> spans worth capturing  before a copy is made
     store(query, ...)                              keep what was computed
+    opening(query), store_opening(query, ...)      the logits behind a whole prompt
     persist(query)                                 a turn has ended: write its blocks to disk
 
 Whose is it: owners.py. Nothing is stored twice: who computes a known block becomes one of its
@@ -35,7 +36,7 @@ from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.records import Records
 from engine.cache.statistics import CacheStatistics
 
-_SLICE, _BOUNDARY = Kind
+_SLICE, _BOUNDARY, _OPENING = Kind
 BOTH_TIERS = (wire.CacheTier.MEMORY, wire.CacheTier.DISK)
 
 
@@ -198,6 +199,19 @@ class PrefixCache:
                     )
             if not query.needs.has_boundaries:
                 self._records.drop_outgrown(block.span)
+
+    def opening(self, query: Query) -> Any | None:
+        """The logits that follow the whole prompt, where they are kept for this request."""
+        node = self.nodes.find(query.chain.opening(query.num_tokens))
+        if node is None or not self._usable_by(query)(node):
+            return None
+        record = node.record(_OPENING)
+        self.memory.touch([record])
+        return self.memory.get(record)
+
+    def store_opening(self, query: Query, payload: Payload) -> None:
+        span = query.chain.opening(query.num_tokens)
+        self._records.hold(span, _OPENING, payload, model=query.model, owners=query.owners)
 
     def persist(self, query: Query) -> None:
         """Hand the records of this prompt that are not on disk to the writer."""

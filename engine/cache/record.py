@@ -29,10 +29,12 @@ class Corrupt(Exception):
 
 class Kind(StrEnum):
     """SLICE: what attention layers hold for a block's own tokens.
-    BOUNDARY: what windowed and recurrent layers hold at a block's end."""
+    BOUNDARY: what windowed and recurrent layers hold at a block's end.
+    OPENING: the logits that follow a whole prompt, under a key of their own. In memory only."""
 
     SLICE = "slice"
     BOUNDARY = "boundary"
+    OPENING = "opening"
 
 
 class RecordKey(NamedTuple):

@@ -20,6 +20,7 @@ KEY_BYTES = 32
 
 _ROOT_TAG = b"hearth/root/1"
 _BLOCK_TAG = b"hearth/block/1"
+_OPENING_TAG = b"hearth/opening/1"
 
 
 def root_key(fields: Mapping[str, str]) -> bytes:
@@ -85,6 +86,13 @@ class Chain:
         if num_full * BLOCK_TOKENS < num_tokens:
             parent = self.blocks[num_full - 1].key if num_full else self.root
             yield self._span(parent, num_full * BLOCK_TOKENS, num_tokens)
+
+    def opening(self, num_tokens: int) -> Span:
+        """What stands for the answer behind the first `num_tokens` tokens: the last block's tokens
+        under a key that no block has, beside all blocks."""
+        *_, last = self.spans(num_tokens)
+        key = hashlib.blake2b(_OPENING_TAG + last.key, digest_size=KEY_BYTES).digest()
+        return last._replace(key=key, parent=_OPENING_TAG)
 
     def _span(self, parent: bytes, start: int, stop: int) -> Span:
         piece = self.tokens[start * TOKEN_BYTES : stop * TOKEN_BYTES]

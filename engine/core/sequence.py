@@ -99,6 +99,11 @@ class Sequence:
     def may_draw(self) -> bool:
         return self.num_drawn < self.max_tokens
 
+    def take(self, token_id: int) -> None:
+        """An output token that no step has drawn."""
+        self.token_ids.append(token_id)
+        self.num_drawn += 1
+
     def forget_computed(self) -> None:
         """Go back to the start of the queue: what the device held for this row is lost."""
         self.status = Status.WAITING

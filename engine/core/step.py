@@ -84,6 +84,12 @@ class Step:
     most_row_bytes: int | None = None
 
     @property
+    def first_draws(self) -> tuple[Join, ...]:
+        """Those for whom the first output token is drawn, in the batch or by a slice."""
+        drawing = (*self.joins, *(join for one in self.slices for join in one.draws))
+        return tuple(join for join in drawing if not join.output_token_ids)
+
+    @property
     def computed_row_ids(self) -> tuple[int, ...]:
         """Every row that the device works on; empty for a step that only waits."""
         return (*self.decodes, *(row_id for one in self.slices for row_id in one.row_ids))

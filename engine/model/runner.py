@@ -162,6 +162,18 @@ class Runner:
     def copy_boundary(self, row: Caches) -> Payload:
         return snapshots.payload(snapshots.capture_boundary(row))
 
+    def copy_logits(self, row_id: int) -> Payload | None:
+        """[1, V]: what the row's next token is drawn from, where the last step let it in."""
+        logits = self._first_logits.get(row_id)
+        return None if logits is None else snapshots.payload([mx.contiguous(logits)])
+
+    def draw(self, join: Join, copied: list[mx.array]) -> Drawn:
+        """A row's next token from a copy of its logits; waited for."""
+        sampler = BatchSampler()
+        sampler.arrange([_sampled_row(join)])
+        (drawn,) = self._read(_draw((join.row_id,), sampler, copied[0]))
+        return drawn
+
     def reset(self) -> None:
         """Forget every row, after a failure: host counters and arrays may disagree."""
         self._batch = GroupedBatch(
@@ -171,6 +183,7 @@ class Runner:
         self._sampled: dict[int | None, SampledRow] = {None: idle_row()}
         self._places: tuple[int | None, ...] = ()  # as the sampler has them
         self._prefilled: dict[int, _Prefilled] = {}
+        self._first_logits: dict[int, mx.array] = {}  # [1, V] each, of rows that entered last
         self._foreseen = None
         self._submitted: _Submitted | None = None
 
@@ -192,12 +205,14 @@ class Runner:
         if before is not None and (step.slices or (step.joins and before.sliced)):
             outcome, before = self._collect(before), None
         self._leave(step.leaves)
+        self._first_logits = {}
         if step.slices:
             self._submitted = self._submit_slices(step)
         elif step.decodes:
             submitted_at = self._clock()
             logits = self._forward(step)
             self._arrange()
+            self._note_first(step.joins, self._places, logits)
             if before is not None and self._sampler.is_constrained:
                 # What a grammar allows next depends on the tokens of the step before: they are
                 # read while the device computes the logits.
@@ -235,6 +250,14 @@ class Runner:
         self._batch.feed(draw.drawn.token_ids)
         return _Submitted(step=step, submitted_at=submitted_at, draws=(draw,))
 
+    def _note_first(
+        self, joins: tuple[Join, ...], row_ids: tuple[int | None, ...], logits: mx.array
+    ) -> None:
+        """`logits` [B, V] are of these rows, those of the joins among them."""
+        for row_id in [join.row_id for join in joins]:
+            place = row_ids.index(row_id)
+            self._first_logits[row_id] = logits[place : place + 1]
+
     def _leave(self, row_ids: tuple[int, ...]) -> None:
         for row_id in row_ids:
             self._prefilled.pop(row_id, None)
@@ -261,6 +284,7 @@ class Runner:
             sampler = BatchSampler()
             sampler.arrange([_sampled_row(join) for join in one.draws])
             draws.append(_draw(one.row_ids, sampler, logits))
+            self._note_first(one.draws, one.row_ids, logits)
         else:
             self._model(token_ids, cache=caches)
         row_caches.release_inputs(caches)

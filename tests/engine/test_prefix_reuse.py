@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +30,7 @@ from tests.waiting import wait_until
 
 Asks = Callable[[str, list[int]], list[int]]
 KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4"]
+GREEDY = wire.Sampling(seed=1, temperature=0.0)
 LIMITS = DiskLimits(budget_bytes=1 << 34, free_floor_bytes=0, daily_write_bytes=1 << 34)
 
 
@@ -74,7 +78,14 @@ class Engine:
         return handle
 
     def start(
-        self, prompt: list[int], *, tenant: str = "ann", boundaries: tuple[int, ...] = ()
+        self,
+        prompt: list[int],
+        *,
+        tenant: str = "ann",
+        boundaries: tuple[int, ...] = (),
+        sampling: wire.Sampling = GREEDY,
+        max_tokens: int = 8,
+        grammar: wire.Grammar | None = None,
     ) -> str:
         request_id = f"r{next(self._ids)}"
         work = wire.Work(
@@ -84,10 +95,11 @@ class Engine:
             priority=wire.Priority.API,
             submitted_at=0.0,
             accepted_at=0.0,
-            sampling=wire.Sampling(seed=1, temperature=0.0),
+            sampling=sampling,
             prompt_token_ids=tuple(prompt),
-            max_tokens=8,
+            max_tokens=max_tokens,
             boundaries=boundaries,
+            grammar=grammar,
         )
         self.handle.add(Delivery(work=work, fence=1, attempt=1, next_seq=0))
         return request_id
@@ -117,8 +129,9 @@ class Engine:
         if self.io is not None and self.handle.only_waits:
             wait_until(lambda: self.io.is_idle)
 
-    def answer(self, prompt: list[int], *, tenant: str = "ann") -> tuple[list[int], wire.Usage]:
-        request_id = self.start(prompt, tenant=tenant)
+    def answer(self, prompt: list[int], **wishes: Any) -> tuple[list[int], wire.Usage]:
+        """`wishes` as start() takes them."""
+        request_id = self.start(prompt, **wishes)
         return self.run()[request_id]
 
     def close(self) -> None:
@@ -322,3 +335,19 @@ def test_spoiled_files_change_speed_only(tmp_path: Path, fresh_answers: Asks) ->
     assert answer == fresh_answers("tiny-qwen3", prompt)
     assert usage.cached_tokens == 0
     reopened.close()
+
+
+def test_a_request_whose_row_has_computed_nothing_is_not_remembered() -> None:
+    engine = Engine("tiny-qwen3")
+    for length in (3000, 4000):
+        request_id = engine.start(prompt_of(length, salt=length))
+    engine.handle.turn()
+    live = engine.handle.get_live(request_id)
+    assert live is not None
+    assert live.sequence.row_id is not None and not live.sequence.computed_tokens
+    seen = weakref.ref(live)
+    del live
+    engine.handle.cancel(request_id)
+    engine.run()
+    gc.collect()
+    assert seen() is None

@@ -13,7 +13,7 @@ from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
 from engine.core.answer import Piece, TextStream
 from engine.core.constraint import PendingGrammar
-from engine.core.step import Outcome, PassingRunner, Step, StepRunner
+from engine.core.step import Drawn, Outcome, PassingRunner, Step, StepRunner
 from engine.handle import ModelHandle
 from engine.live_request import LiveRequest
 from engine.model import snapshots
@@ -223,7 +223,10 @@ class BreakingReuse:
     def restore(self, live: LiveRequest) -> None:
         raise Broken
 
-    go_on = keep_boundary = keep_prompt = keep_row = forget = restore
+    def open(self, live: LiveRequest) -> Drawn | None:
+        raise Broken
+
+    go_on = keep_boundary = keep_prompt = keep_opening = keep_row = forget = restore
 
     def persist(self) -> None:
         raise Broken
