@@ -1,4 +1,4 @@
-"""Writes the ledger: one line per ended generation, and what it takes from budgets.
+"""Writes the ledger: one line per ended generation, and what they take from budgets.
 
 It does not know what a generation is, nor who counts tokens.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
@@ -17,26 +19,51 @@ from accounts.models import Spending, UsageRecord
 Charges = Counter[tuple[str, datetime.date]]  # tokens, by budget and day
 
 
-def record_usage(
-    record: UsageRecord, *, day: datetime.date, shared: SharedBudget | None = None
-) -> Charges | None:
-    """Write an unsaved line; what is to be spent then. None when the ledger has that generation.
+class Line(NamedTuple):
+    """An unsaved record. What it charges is spent on `day`, of its person's and its key's budget,
+    and of the `shared` one of a group."""
 
-    What it charges is spent on `day`, of its person's and its key's budget, and of the `shared`
-    one of a group. Meant to be called within the transaction that settles the generation; a second
-    call, also a simultaneous one, leaves that transaction whole.
+    record: UsageRecord
+    day: datetime.date
+    shared: SharedBudget | None = None
+
+    @property
+    def charges(self) -> Charges:
+        record = self.record
+        days = dict.fromkeys(_subjects_of(record.user_id, record.api_key_id), self.day)
+        if self.shared is not None:
+            days[self.shared.subject] = self.shared.limits.today(record.created_at)
+        return Counter(dict.fromkeys(days.items(), record.charged_tokens))
+
+
+def record_usage(lines: Sequence[Line]) -> Charges:
+    """Write these lines; what is to be spent then. The ledger has each generation once: a line
+    that it has already is left out.
+
+    Meant to be called within the transaction that settles the generations; a second call, also a
+    simultaneous one, leaves that transaction whole.
     """
+    try:
+        with transaction.atomic():
+            UsageRecord.objects.bulk_create([line.record for line in lines])
+    except IntegrityError:
+        lines = [line for line in lines if _is_written(line.record)]
+    charges: Charges = Counter()
+    for line in lines:
+        charges.update(line.charges)
+    return charges
+
+
+def _is_written(record: UsageRecord) -> bool:
+    """Not where the ledger has it."""
     try:
         with transaction.atomic():
             record.save(force_insert=True)
     except IntegrityError:
         if not UsageRecord.objects.filter(generation_id=record.generation_id).exists():
             raise
-        return None
-    days = dict.fromkeys(_subjects_of(record.user_id, record.api_key_id), day)
-    if shared is not None:
-        days[shared.subject] = shared.limits.today(record.created_at)
-    return Counter(dict.fromkeys(days.items(), record.charged_tokens))
+        return False
+    return True
 
 
 def spend(charges: Charges) -> None:

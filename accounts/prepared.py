@@ -8,18 +8,22 @@ with the ORM takes ten times as long as SQLite needs to answer it.
     rows = _emails(active=True).rows(person=7)
 
 Without values_list() it gives `objects(person=7)`.
+
+    update_rows(User, {7: {"name": "Ann"}, 8: {"name": "Bob"}})
 """
 
 from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import Expression, QuerySet
+from django.db.models import Expression, Model, QuerySet
 from django.db.models.query import get_related_populators
+from django.db.models.sql import UpdateQuery
 
 
 class Given(Expression):
@@ -82,6 +86,31 @@ def prepared(build: Callable[..., QuerySet[Any, Any]]) -> Callable[..., Prepared
     return prepare
 
 
+def update_rows(model: type[Model], rows: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Give these rows, by primary key, new values: the same fields in each."""
+    if not rows:
+        return
+    names = tuple(next(iter(rows.values())))
+    fields: list[Any] = [*map(model._meta.get_field, names), model._meta.pk]
+    connection = connections[DEFAULT_DB_ALIAS]
+    params = [
+        [
+            field.get_db_prep_save(value, connection)
+            for field, value in zip(fields, (*(values[name] for name in names), pk), strict=True)
+        ]
+        for pk, values in rows.items()
+    ]
+    with connection.cursor() as cursor:
+        cursor.executemany(_written_update(model, names), params)
+
+
+@functools.cache
+def _written_update(model: type[Model], names: tuple[str, ...]) -> str:
+    query: Any = model._base_manager.filter(pk=Given("pk")).query.chain(UpdateQuery)
+    query.add_update_values({name: Given(name) for name in names})
+    return str(query.get_compiler(DEFAULT_DB_ALIAS).as_sql()[0])
+
+
 def _write(query: QuerySet[Any, Any], connection: Any) -> _Written:
     compiler = query.query.get_compiler(connection=connection)
     sql, params = compiler.as_sql()
@@ -110,6 +139,8 @@ def _filled(param: Any, given: dict[str, Any], connection: Any) -> Any:
     value = given[param.name] if isinstance(param, Given) else param
     if isinstance(value, datetime.datetime):
         return connection.ops.adapt_datetimefield_value(value)
+    if isinstance(value, uuid.UUID) and not connection.features.has_native_uuid_field:
+        return value.hex
     return value
 
 

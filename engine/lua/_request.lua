@@ -2,6 +2,7 @@
 -- Keys are built here from ids: one Redis (or one shard) holds them all.
 
 local KEEP_ENDED_SECONDS = 600
+local AWAIT_SECONDS = 60 -- a request whose cancel came first
 local MAX_TERMINAL_ENTRIES = 100000 -- far above what an absent ledger leaves unread in a day
 local HELD, FORGOTTEN, VOID = 0, -1, -2
 
@@ -12,6 +13,7 @@ end
 
 local function request_key(id) return 'hearth:request:' .. id end
 local function events_key(id) return 'hearth:events:' .. id end
+local function cancelled_key(id) return 'hearth:cancelled:' .. id end
 local function suspect_key(engine) return 'hearth:suspect:' .. engine end
 
 -- seq n has the entry id n+1-0, and the hash keeps the next seq.

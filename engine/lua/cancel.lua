@@ -1,4 +1,5 @@
--- Ends what waits; tells the engines about what runs. Returns the state it was in.
+-- Ends what waits; tells the engines about what runs; what is yet to come will end at once. Returns
+-- the state it was in.
 local id, finished, command = unpack(ARGV)
 local state, model, tenant, class, prompt_tokens, tokens = unpack(redis.call('HMGET',
   request_key(id), 'state', 'model', 'tenant', 'priority', 'prompt_tokens', 'tokens'))
@@ -9,5 +10,7 @@ if state == 'queued' or state == 'intake' then
 elseif state == 'leased' then
   redis.call('HSET', request_key(id), 'is_cancelled', 1)
   redis.call('XADD', 'hearth:control', 'MAXLEN', '~', 1000, '*', 'm', command)
+elseif not state then
+  redis.call('SET', cancelled_key(id), finished, 'EX', AWAIT_SECONDS)
 end
 return state or 'unknown'

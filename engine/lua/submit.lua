@@ -4,7 +4,11 @@ if redis.call('EXISTS', request_key(id)) == 1 then return 0 end
 
 redis.call('HSET', request_key(id), 'state', 'intake', 'model', model, 'tenant', tenant,
   'priority', priority, 'weight', weight, 'born', now_ms(), 'seq', 0, 'tokens', 0, 'tokens_at_crash', 0, 'crashes', 0, 'attempt', 0)
-if redis.call('XLEN', 'hearth:intake') >= tonumber(max_backlog) then
+local cancelled = redis.call('GET', cancelled_key(id))
+if cancelled then
+  append_event(id, cancelled)
+  end_request(id)
+elseif redis.call('XLEN', 'hearth:intake') >= tonumber(max_backlog) then
   append_event(id, refused)
   end_request(id)
 else

@@ -8,17 +8,18 @@ import secrets
 import time
 import uuid
 import zoneinfo
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from accounts.ledger import Charges, record_usage, spend
+from accounts.ledger import Line, record_usage, spend
 from accounts.limits import shared_budget_of
 from accounts.models import ApiKey, UsageRecord, User
+from accounts.prepared import Given, prepared, update_rows
 from engine import wire
 from hosting.actions.admission import Asked, Terms, admit, unlimited
 from hosting.actions.background import enqueue
@@ -163,20 +164,25 @@ def close_generations(outcomes: Mapping[uuid.UUID, Outcome]) -> int:
     """One transaction: rows, messages, ledger, in the order given. The lock lets one caller in. How
     many it closed."""
     with transaction.atomic():
-        rows = Generation.objects.open().filter(pk__in=outcomes).select_related("conversation")
-        rows = rows.select_for_update(of=("self",), no_key=True).defer("request").order_by("pk")
-        found = {row.pk: row for row in rows}
-        generations = [found[pk] for pk in outcomes if pk in found]
-        charges: Charges = Counter()
-        for generation in generations:
-            charges.update(_close(generation, outcomes[generation.pk]))
-        spend(charges)
-    return len(generations)
+        given = {f"pk_{number}": pk for number, pk in enumerate(outcomes)}
+        found = {row.pk: row for row in _held(names=tuple(given)).objects(**given)}
+        closing = {pk: _closing_fields(outcome) for pk, outcome in outcomes.items() if pk in found}
+        update_rows(Generation, closing)
+        lines = [_close(found[pk], outcomes[pk], fields) for pk, fields in closing.items()]
+        spend(record_usage(lines))
+    return len(closing)
 
 
-def _close(generation: Generation, outcome: Outcome) -> Charges:
-    fields = _closing_fields(outcome)
-    Generation.objects.filter(pk=generation.pk).update(**fields)
+@prepared
+def _held(*, names: tuple[str, ...]) -> QuerySet[Generation]:
+    """Those of so many that are open, locked in one order by everybody."""
+    rows = Generation.objects.open().filter(pk__in=list(map(Given, names))).order_by("pk")
+    rows = rows.select_related("conversation").defer("request")
+    return rows.select_for_update(of=("self",), no_key=True)
+
+
+def _close(generation: Generation, outcome: Outcome, fields: dict[str, Any]) -> Line:
+    """What belongs to a row that has these values now."""
     for name, value in fields.items():
         setattr(generation, name, value)
     _store_answer(generation, outcome)
@@ -185,8 +191,7 @@ def _close(generation: Generation, outcome: Outcome) -> Charges:
     zone = zoneinfo.ZoneInfo(generation.time_zone)
     group_id = generation.paying_group_id
     shared = shared_budget_of(group_id) if group_id else None
-    day = record.created_at.astimezone(zone).date()
-    return record_usage(record, day=day, shared=shared) or Counter()
+    return Line(record, record.created_at.astimezone(zone).date(), shared)
 
 
 def close_cancelled(generation: Generation) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import datetime
 import threading
 import uuid
-from collections import Counter
 from typing import Any
 
 import pytest
 from django.db import connection, transaction
 
 from accounts.keys import create_api_key
-from accounts.ledger import record_usage, spend
+from accounts.ledger import Line, record_usage, spend
 from accounts.models import HourlyUsage, Spending, UsageRecord, User
 from accounts.rollups import roll_up_hours
 
@@ -32,10 +31,11 @@ def make_record(**fields: Any) -> UsageRecord:
     return UsageRecord(**{**defaults, **fields})
 
 
-def write(record: UsageRecord) -> bool:
-    charges = record_usage(record, day=NOON.date())
-    spend(charges or Counter())
-    return charges is not None
+def write(*records: UsageRecord) -> bool:
+    """Whether one of them, which are somebody's, was not in the ledger."""
+    charges = record_usage([Line(record, NOON.date()) for record in records])
+    spend(charges)
+    return bool(charges)
 
 
 def test_a_line_takes_its_charge_from_person_and_key_once(person: User) -> None:
@@ -70,14 +70,23 @@ def test_the_second_line_of_a_generation_is_ignored_and_the_transaction_goes_on(
     assert person.name == "changed after"
 
 
+def test_of_lines_that_come_together_those_that_are_known_are_left_out(person: User) -> None:
+    known, *new = (make_record(user=person, charged_tokens=tokens) for tokens in (5, 7, 9))
+    write(known)
+    again = make_record(generation_id=known.generation_id, user=person, charged_tokens=50)
+    write(new[0], again, new[1])
+    assert UsageRecord.objects.count() == 3
+    assert Spending.objects.get(subject=f"user:{person.pk}").tokens == 5 + 7 + 9
+
+
 @pytest.mark.django_db(transaction=True)
-def test_of_simultaneous_settlers_one_writes() -> None:
+def test_of_simultaneous_settlers_one_writes(person: User) -> None:
     generation_id, start, written = uuid.uuid4(), threading.Barrier(4), []
 
     def settle() -> None:
         start.wait()
         with transaction.atomic():
-            written.append(write(make_record(generation_id=generation_id)))
+            written.append(write(make_record(generation_id=generation_id, user=person)))
         connection.close()
 
     threads = [threading.Thread(target=settle) for _ in range(4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import uuid
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -13,8 +14,8 @@ from django.db.models.sql.compiler import SQLCompiler
 from django.forms.models import model_to_dict
 
 from accounts.keys import create_api_key
-from accounts.models import ApiKey, User
-from accounts.prepared import Given, prepared
+from accounts.models import ApiKey, UsageRecord, User
+from accounts.prepared import Given, prepared, update_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -107,3 +108,38 @@ def test_it_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_value_that_is_missing_is_an_error() -> None:
     with pytest.raises(KeyError, match="email"):
         _active(is_active=True).rows()
+
+
+@prepared
+def _line() -> QuerySet[UsageRecord]:
+    return UsageRecord.objects.filter(generation_id=Given("generation"))
+
+
+def test_rows_get_what_the_orm_would_give_them() -> None:
+    ann, bob, other = User.objects.order_by("pk")[:3]
+    moment = FIRST + 7 * DAY
+    update_rows(
+        User,
+        {
+            ann.pk: {"name": "Ann", "last_login": moment, "is_active": False},
+            bob.pk: {"name": "Bob", "last_login": None, "is_active": True},
+        },
+    )
+    found = User.objects.in_bulk([ann.pk, bob.pk, other.pk])
+    assert (found[ann.pk].name, found[ann.pk].last_login) == ("Ann", moment)
+    assert not found[ann.pk].is_active
+    assert (found[bob.pk].name, found[bob.pk].last_login) == ("Bob", None)
+    assert model_to_dict(found[other.pk]) == model_to_dict(other)
+
+
+def test_to_update_no_rows_asks_nothing(
+    django_assert_num_queries: Callable[[int], AbstractContextManager[Any]],
+) -> None:
+    with django_assert_num_queries(0):
+        update_rows(User, {})
+
+
+def test_rows_are_found_by_a_uuid() -> None:
+    line = UsageRecord.objects.create(generation_id=uuid.uuid4(), model_name="demo", end="stop")
+    assert _line().objects(generation=line.generation_id) == [line]
+    assert _line().objects(generation=uuid.uuid4()) == []

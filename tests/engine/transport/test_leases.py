@@ -220,6 +220,19 @@ def test_cancel_of_an_ended_or_unknown_request_does_nothing(rig: Rig) -> None:
     assert not rig.client.has_request("never seen")
 
 
+def test_a_cancel_that_comes_before_its_request_ends_it(rig: Rig) -> None:
+    """Whoever submits does so when the row is committed; who cancels may have seen it before."""
+    rig.client.cancel("a")
+    rig.submit("a")
+    (finished,) = rig.events("a")
+    assert isinstance(finished, wire.Finished)
+    assert finished.reason == wire.FinishReason.CANCELLED
+    assert rig.ended() == ["a"]
+    assert rig.admit_all() == []
+    rig.submit("a")
+    assert len(rig.events("a")) == 1
+
+
 def test_events_sent_twice_are_stored_once(rig: Rig) -> None:
     rig.queue("a")
     engine = rig.engine()
