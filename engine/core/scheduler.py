@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
+from math import inf
 
 from engine.core.bisection import Bisection
 from engine.core.cost import FIRST_USE_SECONDS, CostModel
@@ -310,7 +311,9 @@ class Scheduler:
     def _drawing_seconds(self) -> float:
         """How long a slice may take that draws: one that is longer is drawn out more by it than a
         decode step takes, which draws as well."""
-        return self._ledger.decode_seconds / self._drawing_share if self._drawing_share else 0.0
+        if self._drawing_share is None:
+            return 0.0
+        return self._ledger.decode_seconds / self._drawing_share if self._drawing_share else inf
 
     @property
     def expected_seconds(self) -> float:

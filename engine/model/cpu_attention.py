@@ -9,6 +9,8 @@ they draw on powers of two, which take MLX less than half as long:
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mlx.core as mx
@@ -18,6 +20,19 @@ from engine.model import cpu_slices
 
 _LOG2_E = math.log2(math.e)
 _LEAST_SCORES = 2**12  # fewer are quicker in MLX's own, which is one call from Python
+
+_is_unwanted = False
+
+
+@contextmanager
+def unwanted() -> Iterator[None]:
+    """Nobody will look at what attention gives meanwhile: slices are not computed lazily here."""
+    global _is_unwanted
+    _is_unwanted = True
+    try:
+        yield
+    finally:
+        _is_unwanted = False
 
 
 def attention(
@@ -34,6 +49,8 @@ def attention(
     Few scores, quantised caches, other numbers than float32 and sinks of single queries stay with
     MLX.
     """
+    if _is_unwanted and isinstance(values, mx.array):
+        return mx.zeros((*queries.shape[:-1], values.shape[-1]), queries.dtype)
     if not hasattr(cache, "bits") and _is_worth_it(queries, keys, values):
         if queries.shape[2] > 1:
             return cpu_slices.in_blocks(queries, keys, values, scale=scale, mask=mask, sinks=sinks)

@@ -25,7 +25,7 @@ from engine.model import kernels, snapshots
 from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
-from engine.model.last_logits import find_last_logits
+from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, DrawnRows, SampledRow, idle_row
 
 
@@ -82,7 +82,8 @@ class Runner:
         needs = snapshots.needs_of(self._new_caches())
         # Of other rows a copy before the last prompt token is what the same prompt begins with.
         is_divisible = needs is not None and not needs.has_boundaries
-        self._last_logits = find_last_logits(model) if is_divisible else None
+        self._reader = Reader(model)
+        self._last_logits = self._reader.logits if is_divisible else None
         self.reset()
 
     @property
@@ -92,7 +93,9 @@ class Runner:
     @property
     def drawing_share(self) -> float | None:
         """Only a slice that draws computes more of the last layer than keys and values."""
-        return None if self._last_logits is None else 1 / len(self._model.layers)
+        if self._last_logits is None:
+            return None
+        return 0.0 if self._reader.trims else 1 / len(self._model.layers)
 
     @property
     def num_rows(self) -> int:
@@ -286,7 +289,7 @@ class Runner:
             draws.append(_draw(one.row_ids, sampler, logits))
             self._note_first(one.draws, one.row_ids, logits)
         else:
-            self._model(token_ids, cache=caches)
+            self._reader.read(token_ids, caches)
         row_caches.release_inputs(caches)
         row_caches.start_evaluating(caches)
         self._keep_prefilled(one, caches)

@@ -1,0 +1,138 @@
+"""Reading a slice of a prompt: no more of the model is computed than is wanted of it.
+
+That is what its caches hold, and where the slice draws, the logits of its last position. mlx-lm's
+models give logits for every position, which for a large vocabulary is a good part of a slice's work
+and most of its memory. Nearly all of them are a body (`model`) and a head (`lm_head`, or the
+embedding): where these two give the same bits as the whole model, they serve for it.
+
+Of the last layer only keys and values are kept, and the last position's state goes on. What nobody
+asks for is never evaluated; so there the last layer is called twice, for its last position and for
+those before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from engine.model import caches as row_caches
+from engine.model import cpu_attention
+from engine.model.caches import Caches
+
+_PROBE = ((11, 7, 5, 13, 17),)
+_TOLERANCE = 0.05  # of the largest logit: one position is not computed as several are
+
+LastLogits = Callable[[mx.array, Caches], mx.array]
+
+
+class Reader:
+    """`logits`: of token ids [B, n] and caches, those of the last position [B, V], lazily. None
+    where body and head are not the whole model, or cannot be told apart. `trims`: no more of the
+    last layer is computed than is wanted."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.trims = False
+        self.logits = self._find_logits()
+        self.trims = _is_same(self._probe(), self._trimmed_probe())
+
+    def read(self, token_ids: mx.array, caches: Caches) -> None:
+        """Fill the caches, lazily."""
+        with self._trimming(wants_last=False):
+            self._model(token_ids, cache=caches)
+
+    def _find_logits(self) -> LastLogits | None:
+        body = getattr(self._model, "model", None)
+        head = getattr(self._model, "lm_head", None)
+        if head is None:  # the embedding serves as one
+            head = getattr(getattr(body, "embed_tokens", None), "as_linear", None)
+        if body is None or head is None or not _are_whole(self._model, body, head):
+            return None
+
+        def logits(token_ids: mx.array, caches: Caches) -> mx.array:
+            with self._trimming(wants_last=True):
+                states = body(token_ids, cache=caches)
+            of_last: mx.array = head(states[:, -1:, :])
+            return of_last[:, -1, :]
+
+        return logits
+
+    @contextmanager
+    def _trimming(self, *, wants_last: bool) -> Iterator[None]:
+        if not self.trims:
+            yield
+            return
+        layers = self._model.layers
+        whole = layers[-1]
+        layers[-1] = _Trimmed(whole, wants_last=wants_last)
+        try:
+            yield
+        finally:
+            layers[-1] = whole
+
+    def _probe(self) -> list[mx.array]:
+        """The caches after a few tokens, and logits where they can be had."""
+        caches = row_caches.new_caches(self._model)
+        tokens = mx.array(_PROBE, mx.uint32)
+        logits = [self.logits(tokens, caches)] if self.logits else []
+        if not logits:
+            self.read(tokens, caches)
+        held: Any = tree_flatten([cache.state for cache in caches])
+        return [one for _, one in held if isinstance(one, mx.array)] + logits
+
+    def _trimmed_probe(self) -> list[mx.array] | None:
+        if not isinstance(getattr(self._model, "layers", None), list):
+            return None
+        self.trims = True
+        try:
+            return self._probe()
+        except (TypeError, ValueError, AttributeError):  # the layer wants something else
+            return None
+
+
+class _Trimmed:
+    """In the place of a model's last layer during one call."""
+
+    def __init__(self, layer: Any, *, wants_last: bool) -> None:
+        self._layer = layer
+        self._wants_last = wants_last
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._layer, name)
+
+    def __call__(self, states: mx.array, *arguments: Any, **named: Any) -> Any:
+        """`states` [B, n, D]: those of the last position, or what nobody may look at. Arrays among
+        the arguments, as a mask, are for all positions: then so is the answer."""
+        if not self._wants_last:
+            with cpu_attention.unwanted():
+                return self._layer(states, *arguments, **named)
+        if any(isinstance(one, mx.array) for one in (*arguments, *named.values())):
+            return self._layer(states, *arguments, **named)
+        if states.shape[1] > 1:
+            with cpu_attention.unwanted():
+                self._layer(states[:, :-1], *arguments, **named)
+        return self._layer(states[:, -1:], *arguments, **named)
+
+
+def _are_whole(model: Any, body: Any, head: Any) -> bool:
+    probe = mx.array(_PROBE, mx.uint32)
+    whole = model(probe, cache=row_caches.new_caches(model))
+    try:
+        parts = head(body(probe, cache=row_caches.new_caches(model)))
+    except (TypeError, ValueError, AttributeError):  # it wants other arguments
+        return False
+    return bool(mx.array_equal(whole, parts))
+
+
+def _is_same(whole: list[mx.array], trimmed: list[mx.array] | None) -> bool:
+    if trimmed is None or [one.shape for one in whole] != [one.shape for one in trimmed]:
+        return False
+    return all(
+        bool(mx.abs(one - other).max() <= _TOLERANCE * mx.abs(one).max())
+        for one, other in zip(whole, trimmed, strict=True)
+        if one.size
+    )
