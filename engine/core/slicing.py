@@ -2,7 +2,8 @@
 
 Shortest remaining work first, so that a long prompt never blocks a short one; waiting counts, so
 that no prompt starves. Several short tails share a turn, and short prompts that start level are cut
-as one rectangle: one forward without padding. A short last slice draws the answer's first token.
+as one rectangle: one forward without padding. A last slice draws the answer's first token, if that
+makes it no longer to speak of.
 Where a device plans for each shape that it has not met (CUDA), long slices lie on a grid, so that
 their shapes come back from prompt to prompt.
 """
