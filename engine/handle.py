@@ -59,6 +59,7 @@ class ModelHandle:
         self._live: dict[str, LiveRequest] = {}
         self._restoring: dict[str, float] = {}  # until when each waits for the disk
         self._keeping = Keeping(reuse, self._find_live)
+        self._is_ahead = False  # the turn before told first tokens and had no step
         self.spec = spec
         self.scheduler = Scheduler(
             Pace.of(spec, may_batch=is_batchable),
@@ -240,8 +241,11 @@ class ModelHandle:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue() + self._end_rejected()
         self._end_patience()
-        if opened := self._admit(limits):  # who waits for it hears it before a step is computed
-            return events + opened
+        opened = self._admit(limits)
+        events += opened
+        self._is_ahead = bool(opened) and not self._is_ahead
+        if self._is_ahead:  # who waits for it hears it before a step is computed, but rows go on
+            return events
         fitting = self.memory.limit(self.spec, limits, may_batch=self.is_batchable)
         step = self.scheduler.schedule(now=self._clock(), others=others, fitting=fitting)
         self._make_room(step, limits)

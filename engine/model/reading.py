@@ -90,7 +90,7 @@ class Reader:
         self.trims = True
         try:
             return self._probe()
-        except (TypeError, ValueError, AttributeError):  # the layer wants something else
+        except (TypeError, ValueError, AttributeError, RuntimeError):  # it wants something else
             return None
 
 

@@ -145,6 +145,20 @@ def test_others_go_on_beside_it() -> None:
     assert begun + answers[other][0] == fresh.run()[alone][0]
 
 
+def test_a_row_goes_on_however_many_repeats_come() -> None:
+    engine = Engine(NAME)
+    ask(engine)
+    running = engine.start(prompt_of(200, salt=4), max_tokens=20)
+    num_tokens, num_turns = 0, 0
+    while engine.handle.get_live(running) is not None:
+        engine.start(PROMPT, max_tokens=1)
+        events = [event for one, event in engine.handle.turn() if one == running]
+        num_tokens += len(tokens_of([("", event) for event in events]))
+        num_turns += 1
+        assert num_turns < 60
+    assert num_tokens == 20
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_row_that_is_taken_away_behind_its_first_token(name: str) -> None:
     engine = Engine(name)
