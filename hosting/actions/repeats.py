@@ -38,8 +38,11 @@ class RepeatKey:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
+    """`may_come_again`: the client, if it leaves; then nothing is cancelled."""
+
     generations: list[Generation]
     is_repeat: bool = False
+    may_come_again: bool = False
 
 
 class KeyReused(Refusal):
@@ -59,7 +62,7 @@ def start_or_repeat(orders: Sequence[Order], key: RepeatKey) -> Served:
             if generations := _told_again(one):
                 _check_same(one, key, orders)
                 hold(key)
-                return Served(generations=generations, is_repeat=True)
+                return Served(generations=generations, is_repeat=True, may_come_again=True)
         known.delete()
         generations = start_served(orders)
         IdempotencyKey.objects.create(
@@ -69,7 +72,7 @@ def start_or_repeat(orders: Sequence[Order], key: RepeatKey) -> Served:
             generation_ids=[str(one.pk) for one in generations],
             followed_until=_held_until(),
         )
-    return Served(generations=generations)
+    return Served(generations=generations, may_come_again=True)
 
 
 def hold(key: RepeatKey) -> None:

@@ -13,10 +13,11 @@ from rest_framework.views import APIView
 
 from accounts.auth import client_name
 from hosting.actions.database_threads import in_database_thread
+from hosting.actions.repeats import Served
 from hosting.api.dialect import Call, Caller
 from hosting.api.parsers import JsonBody
 from hosting.api.repeat_key import repeat_key
-from hosting.api.run import Run
+from hosting.api.run import Run, begin_if_an_engine_lives, unless_left
 from hosting.rate_headers import tell_meters
 
 
@@ -37,12 +38,15 @@ class AwaitedView(APIView):
         self.request = self.initialize_request(http_request, *args, **kwargs)
         self.headers = self.default_response_headers
         try:
-            await in_database_thread(self.initial)(self.request, *args, **kwargs)
+            await self._prepare(*args, **kwargs)
             response = await self._handler()(self.request, *args, **kwargs)
         except Exception as error:
             response = self.handle_exception(error)
         self.response = self.finalize_response(self.request, response, *args, **kwargs)
         return self.response
+
+    async def _prepare(self, *args: Any, **kwargs: Any) -> None:
+        await in_database_thread(self.initial)(self.request, *args, **kwargs)
 
     def _handler(self) -> Any:
         name = (self.request.method or "").lower()
@@ -62,16 +66,23 @@ class AnswerView(AwaitedView):
         """Check the body. Raises ApiError, ValidationError or Refusal."""
         raise NotImplementedError
 
-    def initial(self, http_request: Request, *args: Any, **kwargs: Any) -> None:
-        """Who asks, and what, in one go: each way to a database thread is half a millisecond."""
-        super().initial(http_request, *args, **kwargs)
-        if http_request.method == "POST":
-            self._call = self._read(http_request)
-
     async def answer(self, http_request: Request) -> Response | StreamingHttpResponse:
-        run = await Run.start(self._call)
+        run = await Run.start(self._call, self._served)
         tell_meters(http_request, run.meters)
         return run.stream() if self._call.is_stream else await run.whole()
+
+    async def _prepare(self, *args: Any, **kwargs: Any) -> None:
+        """Who asks, what, and its start, in one go: each way to a database thread is half a
+        millisecond."""
+        if self.request.method != "POST":
+            return await super()._prepare(*args, **kwargs)
+
+        def begin() -> Served | None:
+            self.initial(self.request, *args, **kwargs)
+            self._call = self._read(self.request)
+            return begin_if_an_engine_lives(self._call)
+
+        self._served = await unless_left(begin)
 
     def _read(self, http_request: Request) -> Call:
         call = self.read(http_request.data, caller_of(http_request))

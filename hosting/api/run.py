@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 
 from django.http import StreamingHttpResponse
 from rest_framework.response import Response
@@ -61,9 +62,9 @@ class Run:
         return self._generations[-1].meters
 
     @classmethod
-    async def start(cls, call: Call) -> Run:
-        """Rows, submission, acceptance. Raises ApiError."""
-        run = cls(call, await _start_when_an_engine_lives(call))
+    async def start(cls, call: Call, served: Served | None) -> Run:
+        """Acceptance of what was begun; begins it where no engine lived. Raises ApiError."""
+        run = cls(call, served or await _begin_when_an_engine_lives(call))
         async with AsyncExitStack() as unless_accepted:
             unless_accepted.push_async_callback(run._leave)
             await run._admission()
@@ -192,28 +193,38 @@ class EventStream(StreamingHttpResponse):
         super().close()
 
 
-async def _start_when_an_engine_lives(call: Call) -> Served:
+def begin_if_an_engine_lives(call: Call) -> Served | None:
+    """Rows and submission. Raises Refusal."""
+    try:
+        if call.repeat_key is not None:
+            return start_or_repeat(call.orders, call.repeat_key)
+        return Served(generations=start_served(call.orders))
+    except EngineUnavailable:
+        return None
+
+
+async def unless_left(begin: Callable[[], Served | None]) -> Served | None:
+    """What `begin`, called in a database thread, has begun. A client that leaves in this moment
+    leaves nothing behind, unless it may come again."""
+    beginning = asyncio.ensure_future(in_database_thread(begin)())
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        served = await beginning
+        if served is not None and not served.may_come_again:
+            await in_database_thread(cancel_generations)(served.generations)
+        raise
+
+
+async def _begin_when_an_engine_lives(call: Call) -> Served:
     """An engine that died is back within seconds, so it is worth a wait. Raises ApiError."""
     until = time.monotonic() + ADMISSION_SECONDS
-    while True:
-        try:
-            return await _start(call)
-        except EngineUnavailable:
-            if time.monotonic() > until:
-                raise errors.engine_unavailable() from None
+    while time.monotonic() < until:
         await asyncio.sleep(_ENGINE_POLL_SECONDS)
-
-
-async def _start(call: Call) -> Served:
-    """A client that leaves in this moment leaves nothing behind."""
-    if call.repeat_key is not None:
-        return await in_database_thread(start_or_repeat)(call.orders, call.repeat_key)
-    starting = asyncio.ensure_future(in_database_thread(start_served)(call.orders))
-    try:
-        return Served(generations=await asyncio.shield(starting))
-    except asyncio.CancelledError:
-        await in_database_thread(cancel_generations)(await starting)
-        raise
+        served = await unless_left(partial(begin_if_an_engine_lives, call))
+        if served is not None:
+            return served
+    raise errors.engine_unavailable()
 
 
 def _check_goes_on(event: wire.Event) -> None:
