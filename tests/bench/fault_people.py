@@ -220,7 +220,7 @@ class ChatAsker:
                 page.post(f"/chat/generations/{generation}/cancel", {})
             page.answer_of(generation)
             seqs = page.seqs(generation)
-            assert seqs == list(range(len(seqs)))
+            assert seqs == list(range(len(seqs))), f"events {seqs} of one answer"
             self.seen.append(Seen(generation=generation.replace("-", ""), tokens=None))
             self._turnstile.note(answered=1)
 

@@ -147,14 +147,14 @@ class ChatPage:
         with self._opener.open(url, timeout=30) as page:
             form = page.read().decode()
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', form)
-        assert token is not None
+        assert token is not None, "no form to sign in with"
         fields = {
             "csrfmiddlewaretoken": token[1],
             "username": self._email,
             "password": self._stack.admin_password,
         }
         self._opener.open(url, urlencode(fields).encode(), timeout=30).close()
-        assert self._cookie("session")
+        assert self._cookie("session"), "no session"
 
     def _cookie(self, kind: str) -> str:
         return next(cookie.value or "" for cookie in self._cookies if kind in cookie.name)
