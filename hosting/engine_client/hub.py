@@ -72,8 +72,7 @@ class Hub:
                 return events
             follower.is_confirmed = False
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                events = await self._look(follower)
+            events = await self._look(follower)
             if not follower.is_confirmed:
                 await asyncio.sleep(RETRY_SECONDS)
             return events
@@ -84,13 +83,17 @@ class Hub:
             return []
 
     async def _look(self, follower: Follower) -> list[Numbered]:
-        """Read in one round trip what is there; from then on the reader brings what comes."""
+        """Read in one round trip what is there; from then on the reader brings what comes.
+
+        Nothing fails once events are accepted: they count as handed on.
+        """
         events_key = wire.Keys.events(follower.request_id)
         first = wire.entry_id(follower.after + 1)
         async with self._redis.pipeline(transaction=False) as pipeline:
             pipeline.hmget(wire.Keys.request(follower.request_id), "state", "seq", "born")
             pipeline.xrange(events_key, min=first, count=RANGE_COUNT)
-            known, entries = await pipeline.execute()
+            async with asyncio.timeout(ANSWER_SECONDS):
+                known, entries = await pipeline.execute()
         self._confirm(follower, *known)
         if not follower.is_confirmed or follower.is_live or follower.is_done:
             return []

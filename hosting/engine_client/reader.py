@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
@@ -10,7 +11,7 @@ import uuid
 import redis
 
 from engine import wire
-from hosting.engine_client.connection import Connection
+from hosting.engine_client.connection import ANSWER_SECONDS, Connection
 from hosting.engine_client.follower import Follower
 
 BLOCK_MS = 3000
@@ -60,11 +61,18 @@ class Reader:
             self._drop_key(key)
 
     async def wake(self, connection: Connection) -> None:
-        """Let the blocking read begin anew, with the keys of now."""
-        async with connection.pipeline(transaction=False) as pipeline:
-            pipeline.xadd(self._wake_key, {"wake": "1"}, maxlen=1, approximate=False)
-            pipeline.expire(self._wake_key, 60)
-            await pipeline.execute()
+        """Let the blocking read begin anew, with the keys of now.
+
+        Where Redis does not answer the read ends by itself: at once, or after BLOCK_MS.
+        """
+        with contextlib.suppress(redis.RedisError, TimeoutError):
+            async with (
+                asyncio.timeout(ANSWER_SECONDS),
+                connection.pipeline(transaction=False) as pipeline,
+            ):
+                pipeline.xadd(self._wake_key, {"wake": "1"}, maxlen=1, approximate=False)
+                pipeline.expire(self._wake_key, 60)
+                await pipeline.execute()
 
     async def close(self) -> None:
         if self._task is not None:

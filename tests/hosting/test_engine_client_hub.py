@@ -12,7 +12,9 @@ from engine import wire
 from engine.transport import RedisAway
 from engine.transport.exchange import Exchange
 from hosting.engine_client import Hub, StreamLost
+from hosting.engine_client.connection import Connection
 from hosting.engine_client.follower import MAX_QUEUED
+from hosting.engine_client.reader import Reader
 from tests.engine.transport.rig import Rig, emit, pull_ids
 from tests.makers import make_delta, make_finished
 from tests.redis_process import RedisProcess
@@ -179,6 +181,34 @@ async def test_a_follower_outlives_a_restart_of_redis(mortal_redis: RedisProcess
     await in_thread(engine, *answer(6)[3:])
 
     assert await task == list(enumerate(rig.events("a")))
+
+
+async def test_a_redis_that_goes_while_a_follower_joins_takes_no_event_along(
+    mortal_redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = Rig(mortal_redis.url)
+    rig.queue("a", "b")
+    engine = rig.engine()
+    pull_ids(engine, 2)
+    emit(engine, "a", *answer(6)[:3])
+    hub = Hub(rig.url)
+    other = await following(hub, "b")
+    wake = Reader.wake
+
+    async def kill_and_wake(reader: Reader, connection: Connection) -> None:
+        mortal_redis.kill()
+        await wake(reader, connection)
+
+    monkeypatch.setattr(Reader, "wake", kill_and_wake)
+    task = await following(hub)
+    monkeypatch.undo()
+    await asyncio.to_thread(mortal_redis.start)
+    await asyncio.to_thread(verify_after_restart, engine)
+    await in_thread(engine, *answer(6)[3:])
+    await asyncio.to_thread(emit, engine, "b", *answer(1))
+
+    assert await task == list(enumerate(rig.events("a")))
+    assert await other == list(enumerate(rig.events("b")))
 
 
 async def test_a_request_submitted_again_after_a_loss_is_another_stream(
