@@ -45,12 +45,10 @@ class NewRow:
 
 
 class RowBatch:
-    """`together_bytes`: so much of what is copied may be alive twice (caches.Apart). `aligns`: for
-    matrix products on CUDA (aligned_rows.py)."""
+    """`together_bytes`: so much of what is copied may be alive twice (caches.Apart)."""
 
-    def __init__(self, model: Any, *, aligns: bool, together_bytes: int = 0):
+    def __init__(self, model: Any, *, together_bytes: int = 0):
         self._model = model
-        self._aligns = aligns
         self._together_bytes = together_bytes
         self._caches: Caches = []
         self._is_level = True
@@ -234,12 +232,9 @@ class RowBatch:
             self._wasted_steps = 0.0
 
     def _joined_layers(self, rows: list[NewRow], added: list[Caches]) -> Iterator[Any]:
-        aligns, apart = self._aligns, self._apart()
-        taken, lengths = self._taken, self.lengths
+        apart, taken, lengths = self._apart(), self._taken, self.lengths
         if not self._is_level:
-            return row_caches.extending_padded(
-                self._caches, self._kept, added, apart, aligns=aligns
-            )
+            return row_caches.extending_padded(self._caches, self._kept, added, apart)
         singles = [row_caches.level_row(self._caches, place) for place in taken]
         present = [self._caches] if 0 < len(taken) == len(self.places) else singles
         self._caches = []
@@ -247,15 +242,13 @@ class RowBatch:
         if is_even and row_caches.may_stack_level(present + added):
             return self._stacking(present + added)
         self._is_level = False
-        return row_caches.merging_padded(singles + added, apart, aligns=aligns)
+        return row_caches.merging_padded(singles + added, apart)
 
     def _keep_caches(self, kept: list[int], lengths: list[int]) -> None:
         if self._is_level:
             row_caches.keep_level(self._caches, kept, self._apart())
         elif not self._level_out(kept, lengths):
-            laid = row_caches.extending_padded(
-                self._caches, self._kept, [], self._apart(), aligns=self._aligns
-            )
+            laid = row_caches.extending_padded(self._caches, self._kept, [], self._apart())
             self._caches = list(laid)
 
     def _level_out(self, kept: list[int], lengths: list[int]) -> bool:

@@ -22,7 +22,6 @@ from mlx_lm.models.cache import (
 )
 
 from engine.model import layout
-from engine.model.aligned_rows import AlignedRows
 
 Caches = list[Any]
 
@@ -194,24 +193,21 @@ def stacking_level(rows: list[Caches], apart: Apart) -> Iterator[Any]:
     apart.finish()
 
 
-def merging_padded(rows: list[Caches], apart: Apart, *, aligns: bool) -> Iterator[Any]:
-    """The layers of padded caches of several row caches.
-
-    `aligns`: for matrix products on CUDA, in whole columns (aligned_rows.py).
-    """
+def merging_padded(rows: list[Caches], apart: Apart) -> Iterator[Any]:
+    """The layers of padded caches of several row caches."""
     for index in range(len(rows[0])):
-        layer = _merge_layer(_take_layer(rows, index), aligns=aligns)
+        layer = _merge_layer(_take_layer(rows, index))
         apart.take(layer)
         yield layer
     apart.finish()
 
 
 def extending_padded(
-    caches: Caches, kept: layout.Kept, rows: list[Caches], apart: Apart, *, aligns: bool
+    caches: Caches, kept: layout.Kept, rows: list[Caches], apart: Apart
 ) -> Iterator[Any]:
     """The layers of `caches` with these rows of it, and then further ones."""
     for index in range(len(caches)):
-        layer = _extended(caches, _take_layer(rows, index), index, kept, aligns=aligns)
+        layer = _extended(caches, _take_layer(rows, index), index, kept)
         apart.take(layer)
         yield layer
     apart.finish()
@@ -240,9 +236,6 @@ def make_room(caches: Caches, apart: Apart, *, num_tokens: int = 1) -> None:
 
 
 def _add_room(layer: Any, num_tokens: int) -> None:
-    if isinstance(layer, AlignedRows):
-        layer.make_room(num_tokens)
-        return
     keys, values, *rest = layer.state
     capacity = _capacity(layer)
     wanted = -(-(capacity + _missing_tokens(layer, num_tokens)) // layer.step) * layer.step
@@ -276,12 +269,10 @@ def _take_layer(rows: list[Caches], index: int) -> list[Any]:
     return parts
 
 
-def _extended(
-    caches: Caches, rows: list[Any], index: int, kept: layout.Kept, *, aligns: bool
-) -> Any:
+def _extended(caches: Caches, rows: list[Any], index: int, kept: layout.Kept) -> Any:
     (layer,) = _take_layer([caches], index)
     if isinstance(layer, BatchKVCache):
-        return layout.extended(layer, kept, rows, aligns=aligns)
+        return layout.extended(layer, kept, rows)
     if not kept.is_everyone:
         layer.filter(kept.places)
     if rows:
@@ -289,10 +280,10 @@ def _extended(
     return layer
 
 
-def _merge_layer(parts: list[Any], *, aligns: bool) -> Any:
+def _merge_layer(parts: list[Any]) -> Any:
     if not _are_plain(parts):
         return parts[0].merge(parts)
-    return layout.merged(parts, aligns=aligns)
+    return layout.merged(parts)
 
 
 def _stack_roomy(parts: list[Any]) -> Any:

@@ -15,7 +15,6 @@ import mlx.core as mx
 import numpy as np
 
 from engine.model import caches as row_caches
-from engine.model import kernels
 from engine.model.batch import NewRow, RowBatch
 
 _PROMPTS = ((11, 7, 5, 13, 17, 19, 23, 29, 31, 37, 41), (43, 9, 11, 5, 8))
@@ -66,7 +65,7 @@ class _Rows:
         for number, prompt in enumerate(self._prompts):
             rows.append(_prefilled(self._model, number, prompt))
             yield None
-        batch = RowBatch(self._model, aligns=kernels.plans_shapes(self._model))
+        batch = RowBatch(self._model)
         batch.join(rows)
         for step in range(_NUM_STEPS):
             self._steps.append(batch.forward())

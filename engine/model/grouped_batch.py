@@ -18,7 +18,6 @@ from mlx_lm.models.cache import KVCache
 from engine.core.group_policy import SHARE_TO_FILL, GroupPolicy, Groups, Lengths
 from engine.core.step import Group
 from engine.model import caches as row_caches
-from engine.model import kernels
 from engine.model.batch import NewRow, RowBatch
 from engine.model.caches import Caches
 
@@ -31,8 +30,7 @@ class GroupedBatch:
     what is copied may be alive twice."""
 
     def __init__(self, model: Any, *, pass_bytes: int, together_bytes: int = 0):
-        aligns = kernels.plans_shapes(model)  # goes through all modules
-        self._new_batch = partial(RowBatch, model, aligns=aligns, together_bytes=together_bytes)
+        self._new_batch = partial(RowBatch, model, together_bytes=together_bytes)
         self._policy = GroupPolicy(pass_bytes=pass_bytes)
         self._groups: list[RowBatch] = []
         self.row_ids: list[int] = []

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
-from engine.model.aligned_rows import SPARE_TOKENS, AlignedRows
-
 
 class Kept(NamedTuple):
     """Rows that stay in padded caches: where they are, and how many tokens each holds."""
@@ -26,23 +24,21 @@ class Kept(NamedTuple):
 
 def level(rows: list[KVCache]) -> KVCache:
     """Rows of one length."""
-    keys, values = _laid_out(list(map(_part, rows)), spare_tokens=1)
+    keys, values = _laid_out(list(map(_part, rows)))
     return KVCache.from_state((keys, values, rows[0].size()))
 
 
-def merged(rows: list[KVCache], *, aligns: bool) -> BatchKVCache:
-    """As mlx-lm merges them. `aligns`: for matrix products on CUDA (aligned_rows.py)."""
+def merged(rows: list[KVCache]) -> BatchKVCache:
+    """As mlx-lm merges them."""
     lengths = [row.size() for row in rows]
-    return _padded(list(map(_part, rows)), lengths, aligns=aligns)
+    return _padded(list(map(_part, rows)), lengths)
 
 
-def extended(
-    present: BatchKVCache, kept: Kept, rows: list[KVCache], *, aligns: bool
-) -> BatchKVCache:
+def extended(present: BatchKVCache, kept: Kept, rows: list[KVCache]) -> BatchKVCache:
     """As mlx-lm filters and then extends them, in one copy."""
     parts = _kept_parts(present, kept) + list(map(_part, rows))
     lengths = kept.lengths + [row.size() for row in rows]
-    return _padded(parts, lengths, aligns=aligns)
+    return _padded(parts, lengths)
 
 
 class _Part(NamedTuple):
@@ -76,26 +72,25 @@ def _runs(places: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _padded(parts: list[_Part], lengths: list[int], *, aligns: bool) -> BatchKVCache:
-    keys, values = _laid_out(parts, spare_tokens=SPARE_TOKENS if aligns else 1)
+def _padded(parts: list[_Part], lengths: list[int]) -> BatchKVCache:
+    keys, values = _laid_out(parts)
     offset, longest = mx.array(lengths), max(lengths)
-    layer = BatchKVCache.from_state((keys, values, offset, longest - offset, longest))
-    return AlignedRows.of(layer) if aligns else layer
+    return BatchKVCache.from_state((keys, values, offset, longest - offset, longest))
 
 
-def _laid_out(parts: list[_Part], *, spare_tokens: int) -> tuple[mx.array, mx.array]:
-    """The rows of several caches under each other, their ends level, with room for the next tokens:
+def _laid_out(parts: list[_Part]) -> tuple[mx.array, mx.array]:
+    """The rows of several caches under each other, their ends level, with room for the next token:
     a full buffer would be copied once more by the next step."""
     longest = max(part.num_tokens for part in parts)
     keys = [(part.num_tokens, part.keys) for part in parts]
     values = [(part.num_tokens, part.values) for part in parts]
-    return _place(keys, longest, spare_tokens), _place(values, longest, spare_tokens)
+    return _place(keys, longest), _place(values, longest)
 
 
-def _place(parts: list[tuple[int, Any]], longest: int, spare_tokens: int) -> mx.array:
+def _place(parts: list[tuple[int, Any]], longest: int) -> mx.array:
     known = next(array for _, array in parts if array is not None)
     counts = [1 if array is None else array.shape[0] for _, array in parts]
-    capacity = -(-(longest + spare_tokens) // KVCache.step) * KVCache.step
+    capacity = (longest // KVCache.step + 1) * KVCache.step
     placed = mx.zeros((sum(counts), known.shape[1], capacity, known.shape[3]), known.dtype)
     first = 0
     for (length, array), count in zip(parts, counts, strict=True):

@@ -24,7 +24,7 @@ def prefilled(name: str, row_id: int, length: int) -> NewRow:
 
 
 def batch_of(*lengths: int, name: str = "tiny-qwen3") -> RowBatch:
-    batch = RowBatch(loaded(name).model, aligns=False)
+    batch = RowBatch(loaded(name).model)
     for row_id, length in enumerate(lengths):
         batch.join([prefilled(name, row_id, length)])
     return batch
@@ -95,7 +95,7 @@ def test_what_no_token_depends_on_is_computed_every_64_steps(
 ) -> None:
     """Else the chain of what is to be computed grows by a step with every token."""
     model = ForgetfulModel()
-    batch = RowBatch(model, aligns=False)
+    batch = RowBatch(model)
     for row_id, length in enumerate(lengths):
         caches = [KVCache()]
         model(mx.ones((1, length)), cache=caches)

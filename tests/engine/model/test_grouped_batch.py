@@ -77,7 +77,7 @@ def test_tokens_are_those_of_one_batch(name: str) -> None:
     """Random joins and leaves; groups form, grow, and dissolve meanwhile."""
     chooser = random.Random(name)
     model = loaded(name).model
-    grouped, single = GroupedBatch(model, pass_bytes=40_000), RowBatch(model, aligns=False)
+    grouped, single = GroupedBatch(model, pass_bytes=40_000), RowBatch(model)
     most_groups = 0
     for turn in range(24):
         if len(single.row_ids) < 6 and chooser.random() < 0.7:

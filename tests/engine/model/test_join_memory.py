@@ -27,7 +27,7 @@ def new_row(row_id: int, length: int) -> NewRow:
 
 
 def batch_of(*lengths: int, together_bytes: int = 0) -> RowBatch:
-    batch = RowBatch(loaded(MODEL).model, aligns=False, together_bytes=together_bytes)
+    batch = RowBatch(loaded(MODEL).model, together_bytes=together_bytes)
     batch.join([new_row(number, length) for number, length in enumerate(lengths)])
     return batch
 

@@ -14,8 +14,15 @@ from mlx_lm.models import activations, base
 from mlx_lm.utils import load_model
 
 from engine.model import caches as row_caches
-from engine.model import cpu_activation, cpu_attention, cpu_slices, cuda_attention, kernels, loader
-from engine.model.aligned_rows import COLUMN_TOKENS, AlignedRows
+from engine.model import (
+    cpu_activation,
+    cpu_attention,
+    cpu_slices,
+    cuda_attention,
+    cuda_decode,
+    kernels,
+    loader,
+)
 from engine.model.batch import NewRow, RowBatch
 from engine.model.capability import check_batching
 from engine.model.loader import load
@@ -50,11 +57,29 @@ def padding_mask(paddings: Sequence[int] = (0, 5, 30)) -> mx.array:
     return mx.arange(LENGTH)[None, None, None] >= lefts
 
 
-@pytest.fixture(params=[cuda_attention, cpu_attention])
-def ours(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> kernels.Kernel:
-    if request.param is cpu_attention:
-        monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
-    return request.param.attention
+@pytest.fixture
+def ours(monkeypatch: pytest.MonkeyPatch) -> kernels.Kernel:
+    monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
+    return cpu_attention.attention
+
+
+@pytest.fixture
+def decoding(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """CUDA's kernel for single queries as MLX computes it, which runs here, too; what it was asked
+    for. The kernel itself: test_cuda_decode.py."""
+    asked = []
+
+    def attend(
+        queries: mx.array, keys: mx.array, values: mx.array, *, scale: float, **named: Any
+    ) -> mx.array:
+        asked.append(queries.shape)
+        mask, starts = named["mask"], named["starts"]
+        if starts is not None:
+            assert mx.array_equal(mx.argmax(mask, axis=-1).flatten(), starts), "skips what counts"
+        return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
+
+    monkeypatch.setattr(cuda_decode, "attend", attend)
+    return asked
 
 
 def assert_equal_to_mlx(ours: kernels.Kernel, *given: Any, atol: float = 1e-5) -> None:
@@ -68,7 +93,9 @@ def assert_equal_to_mlx(ours: kernels.Kernel, *given: Any, atol: float = 1e-5) -
 
 @pytest.mark.parametrize("heads", [KEY_HEADS, 4 * KEY_HEADS])
 @pytest.mark.parametrize("is_boolean", [True, False])
-def test_it_equals_mlxs(ours: kernels.Kernel, heads: int, is_boolean: bool) -> None:
+def test_unequal_rows_on_a_cpu_equal_mlxs(
+    ours: kernels.Kernel, heads: int, is_boolean: bool
+) -> None:
     mask = padding_mask() if is_boolean else mx.where(padding_mask(), 0.0, -mx.inf)
     assert_equal_to_mlx(ours, *draws(heads), None, 0.25, mask)
 
@@ -189,6 +216,7 @@ def test_mlx_never_stops_serving_because_shapes_were_many() -> None:
     assert said.stdout == "0\n"
 
 
+@pytest.mark.usefixtures("decoding")
 def test_a_loaded_model_uses_what_is_wanted_here(monkeypatch: pytest.MonkeyPatch) -> None:
     path = tiny_model_path("tiny-qwen3")
     for wanted in (kernels.ON_CPU, kernels.ON_CUDA):
@@ -219,49 +247,43 @@ def test_mlxs_kernels_come_back_only_where_they_make_rows_batchable(
     kernels.bind(last.loaded.model, kernels.wanted())
 
 
-def test_a_bound_family_answers_unequal_rows_as_alone(model: Any) -> None:
-    calls = []
-    composed = cuda_attention.composed
-
-    def counting(*arguments: Any, **named: Any) -> mx.array:
-        calls.append(arguments[0].shape)
-        return composed(*arguments, **named)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuda_attention, "composed", counting)
-        assert kernels.bind(model, kernels.ON_CUDA)
-        verdict = [said for said in check_batching(model) if said is not None]
+def test_a_bound_family_answers_unequal_rows_as_alone(
+    model: Any, decoding: list[tuple[int, ...]]
+) -> None:
+    assert kernels.bind(model, kernels.ON_CUDA)
+    verdict = [said for said in check_batching(model) if said is not None]
     assert verdict == [True]
-    assert calls and all(shape[2] == 1 and shape[0] == 2 for shape in calls)
+    assert decoding and all(shape[2] == 1 and shape[0] == 2 for shape in decoding)
     assert not kernels.bind(model, kernels.ON_CUDA), "it is bound already"
     assert kernels.unbind(model)
 
 
-def test_an_attention_that_answers_otherwise_is_found(model: Any) -> None:
-    composed = cuda_attention.composed
+def test_an_attention_that_answers_otherwise_is_found(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_mask(*arrays: mx.array, scale: float, **_: Any) -> mx.array:
+        return mx.fast.scaled_dot_product_attention(*arrays, scale=scale)
 
-    def without_mask(*arguments: Any, **named: Any) -> mx.array:
-        return composed(*arguments, **(named | {"mask": mx.array(True)}))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cuda_attention, "composed", without_mask)
-        kernels.bind(model, kernels.ON_CUDA)
-        verdict = [said for said in check_batching(model) if said is not None]
+    monkeypatch.setattr(cuda_decode, "attend", without_mask)
+    kernels.bind(model, kernels.ON_CUDA)
+    verdict = [said for said in check_batching(model) if said is not None]
     assert verdict == [False]
 
 
-def test_rows_that_come_and_go_stay_aligned_and_right(model: Any) -> None:
+def test_rows_that_come_and_go_are_right(model: Any, decoding: list[tuple[int, ...]]) -> None:
     """Greedy tokens of a batch with joins and leaves, bound and not, are the same."""
     plain = greedy_history(model)
+    assert not decoding
     assert kernels.bind(model, kernels.ON_CUDA)
     assert greedy_history(model) == plain
+    assert decoding
 
 
 def greedy_history(model: Any) -> list[list[int]]:
-    batch, history = RowBatch(model, aligns=kernels.plans_shapes(model)), []
+    batch, history = RowBatch(model), []
     for number, length in enumerate((70, 9, 130, 64)):
         batch.join([prefilled(model, number, length)])
-        history += steps(batch, 3 if number else 70)  # beyond a column
+        history += steps(batch, 3)
     batch.leave((2, 0))
     history += steps(batch, 3)
     batch.join([prefilled(model, 9, 200)])
@@ -282,7 +304,4 @@ def steps(batch: RowBatch, number: int) -> list[list[int]]:
         tokens = mx.argmax(batch.forward(), axis=-1)
         batch.feed(tokens)
         drawn.append(tokens.tolist())  # type: ignore[arg-type]
-        for layer in batch._caches:
-            if isinstance(layer, AlignedRows):
-                assert layer.keys.shape[2] % COLUMN_TOKENS == 0
     return drawn

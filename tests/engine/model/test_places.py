@@ -11,7 +11,6 @@ import pytest
 
 from engine import wire
 from engine.core.step import Join, Slice, Step
-from engine.model import kernels
 from engine.model.batch import RowBatch
 from engine.model.grouped_batch import GroupedBatch
 from engine.model.runner import Runner
@@ -21,14 +20,13 @@ PLAIN, HYBRID, WINDOWED, MAMBA = "tiny-qwen3", "tiny-qwen3-next", "tiny-gemma3",
 
 
 def batch_of(*lengths: int, name: str = PLAIN, **options: Any) -> RowBatch:
-    options = {"aligns": kernels.plans_shapes(loaded(name).model), **options}
     batch = RowBatch(loaded(name).model, **options)
     batch.join([prefilled(name, row_id, length) for row_id, length in enumerate(lengths)])
     return batch
 
 
 def alone_in_a_batch(name: str, row_id: int, length: int) -> RowBatch:
-    batch = RowBatch(loaded(name).model, aligns=False)
+    batch = RowBatch(loaded(name).model)
     batch.join([prefilled(name, row_id, length)])
     return batch
 
