@@ -98,6 +98,7 @@ class Relief:
         for handle in handles:
             if isinstance(handle, ModelHandle) and (needed := handle.memory.growth_bytes):
                 room_bytes = self._guard.limit_bytes - self._lasting_bytes
+                self._hold_copies(handle)
                 events += self._preempt_newest([handle], needed - room_bytes)
         return events
 
@@ -112,6 +113,13 @@ class Relief:
             self._guard.note("preempt", model=handle.spec.name)
             events += handle.preempt(newest)
         return events
+
+    def _hold_copies(self, handle: ModelHandle) -> None:
+        """What is copied of rows that give way leaves room for the others being laid out anew: the
+        cache may let go of a copy, the disk's writer holds it until it is written."""
+        used_bytes = self._memory.read_device().active_bytes + handle.memory.leaving_bytes
+        tier = self._prefixes.memory
+        tier.hold_to(tier.used_bytes + max(0, self._guard.limit_bytes - used_bytes))
 
     def _own_free_bytes(self, handle: ModelHandle) -> int:
         ceiling_bytes = handle.spec.ceiling_bytes(self._guard.limit_bytes)
@@ -128,12 +136,13 @@ class Relief:
     def _make_room(self, num_bytes: int, kept_bytes: int) -> None:
         """The prefix cache gives way to what is computed next, and so do unused buffers.
         `kept_bytes`: what the cache may copy before."""
-        tier = self._prefixes.memory
-        left_bytes = self._guard.critical_bytes - self._memory.read_device().active_bytes
-        left_bytes -= num_bytes
+        tier, most_bytes = self._prefixes.memory, self._guard.critical_bytes - num_bytes
+        left_bytes = most_bytes - self._memory.read_device().active_bytes
         if left_bytes < 0 and tier.used_bytes:
             self._prefixes.shrink(max(0, tier.used_bytes + left_bytes))
-        tier.hold_to(tier.used_bytes + max(0, left_bytes))
+            # What the disk's writer has yet to write has left the cache and is in memory still
+            left_bytes = most_bytes - self._memory.read_device().active_bytes
+        tier.hold_to(tier.used_bytes + left_bytes)
         self._memory.bound_pool(left_bytes - min(kept_bytes, tier.room_bytes))
 
     def _shrink_tier(self) -> None:

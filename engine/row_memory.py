@@ -48,6 +48,11 @@ class RowMemory:
         leaving = self._estimate.move_bytes(self._runner.num_bytes + added)
         return max(added + leaving, self._estimate.decode_bytes(len(rows), longest, growing))
 
+    @property
+    def leaving_bytes(self) -> int:
+        """What laying rows out anew takes, once others have left."""
+        return self._estimate.move_bytes(self._runner.num_bytes) if self._estimate else 0
+
     def held_bytes(self, sequence: Sequence) -> int:
         """Of its row; without an estimate as much as a row holds on average."""
         if self._estimate is None:

@@ -53,6 +53,22 @@ def test_the_cache_gives_way_to_what_is_computed_next_and_no_further() -> None:
     assert 0 < engine.prefixes.memory.used_bytes < PROMPT_BYTES
 
 
+def test_what_the_disks_writer_still_holds_is_no_room_for_copies() -> None:
+    """It is in memory although the cache has let go of it; here nothing is freed at all."""
+    engine = Engine(ceiling_bytes=LIMIT_BYTES)
+    compute(engine.prefixes, query(range(PROMPT_BYTES // 4)))
+    engine.turn()
+    relief = Relief(
+        engine.pool, engine.memory, engine.prefixes, clear_pool=engine.memory.clear_pool
+    )
+    engine.memory.active_bytes = LIMIT_BYTES // 2
+    limits = relief.limits(engine.pool.handles)
+    limits.make_room(limits.free_bytes + 3000, 0)
+    left_bytes = engine.prefixes.memory.used_bytes
+    assert PROMPT_BYTES - 6000 < left_bytes <= PROMPT_BYTES - 3000
+    assert engine.prefixes.memory.room_bytes == -3000
+
+
 def test_what_the_cache_copies_and_unused_buffers_share_what_a_step_leaves() -> None:
     engine = Engine(ceiling_bytes=LIMIT_BYTES)
     compute(engine.prefixes, query(range(1000)))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine import wire
-from engine.handle import ModelHandle
+from engine.handle import Events, ModelHandle
+from engine.live_request import LiveRequest
 from engine.row_memory import RowMemory
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
@@ -95,6 +98,30 @@ def test_a_row_that_holds_nothing_does_not_stand_for_one_that_does() -> None:
     runner.growing = ()
     engine.memory.active_bytes = 0
     engine.run("old", "new", "newest")
+
+
+def test_copies_of_a_row_that_gives_way_leave_room_for_laying_out_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine()
+    start_one_by_one(engine, "old", "new")
+    growing, runner = growing_handle(engine)
+    monkeypatch.setattr(FakeRunner, "num_bytes", 8 * GIB)
+    assert GIB / 10 < growing.memory.leaving_bytes < 8 * GIB
+    rooms, preempt = [], growing.preempt
+
+    def noting(live: LiveRequest) -> Events:
+        rooms.append(engine.prefixes.memory.room_bytes)
+        return preempt(live)
+
+    monkeypatch.setattr(growing, "preempt", noting)
+    engine.prefixes.memory.budget_bytes = 100 * GIB
+    engine.memory.active_bytes = 100 * GIB - growing.memory.growth_bytes + 1
+    engine.turn()
+    room_bytes = 100 * GIB - engine.memory.active_bytes
+    assert rooms == [room_bytes - growing.memory.leaving_bytes]
+    runner.growing = ()
+    engine.run("old", "new")
 
 
 def start_one_by_one(engine: Engine, *names: str) -> None:
