@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from typing import Any
 
 import mlx.core as mx
@@ -86,6 +87,83 @@ def test_padding_is_not_read_and_a_row_without_keys_is_zeros() -> None:
     found = cuda_decode.attend(queries, keys, values, scale=0.125, mask=mask, starts=starts)
     assert not mx.isnan(found).any()
     assert not found[2].any()
+
+
+class FakeKernels:
+    """What cuda_decode.cu does with what it is launched with, in plain sums."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        for name in ("whole", "in_parts", "joining"):
+            monkeypatch.setattr(cuda_decode, f"_{name}", lambda name=name: getattr(self, name))
+
+    def whole(self, **launch: Any) -> list[mx.array]:
+        self.names.append("whole")
+        assert launch["grid"][0] == launch["threadgroup"][0]
+        sums, scales = self._parts(launch)
+        return self._checked(launch, [(sums / scales[..., 1:])[:, :, 0][:, :, None]])
+
+    def in_parts(self, **launch: Any) -> list[mx.array]:
+        self.names.append("in_parts")
+        return self._checked(launch, list(self._parts(launch)))
+
+    def joining(self, **launch: Any) -> list[mx.array]:
+        self.names.append("joining")
+        sums, scales = launch["inputs"]
+        rows, heads, _, size = sums.shape
+        assert launch["grid"] == (rows * heads * size, 1, 1)
+        assert launch["threadgroup"] == (size, 1, 1)
+        shares = mx.power(2.0, scales[..., :1] - scales[..., :1].max(axis=2, keepdims=True))
+        total = (scales[..., 1:] * shares).sum(axis=2, keepdims=True)
+        return self._checked(launch, [(sums * shares).sum(axis=2, keepdims=True) / total])
+
+    def _parts(self, launch: dict[str, Any]) -> tuple[mx.array, mx.array]:
+        queries, keys, values, mask, starts = launch["inputs"]
+        named = dict(launch["template"])
+        (scale,) = struct.unpack("f", struct.pack("i", named["SCALE"]))
+        threads, head_groups, rows = launch["grid"]
+        assert (head_groups * named["G"], named["D"]) == (queries.shape[1], queries.shape[3])
+        num_parts, num_keys = threads // launch["threadgroup"][0], keys.shape[2]
+        keys, values = (
+            mx.repeat(one, queries.shape[1] // keys.shape[1], 1) for one in (keys, values)
+        )
+        scores = (queries @ keys.swapaxes(-1, -2))[:, :, 0] * scale * math.log2(math.e)
+        if mask.ndim == 4:
+            scores = mx.where(mask[:, 0], scores, -mx.inf)
+        sums, scales = [], []
+        for part in range(num_parts):
+            bounds = [starts + (num_keys - starts) * p // num_parts for p in (part, part + 1)]
+            at = mx.arange(num_keys)[None]
+            ours = ((at >= bounds[0][:, None]) & (at < bounds[1][:, None]))[:, None]
+            own = mx.where(ours, scores, -mx.inf)
+            greatest = mx.maximum(own.max(axis=-1, keepdims=True), -1e30)
+            weights = mx.power(2.0, own - greatest)
+            sums.append((weights[:, :, None] @ values)[:, :, 0])
+            scales.append(mx.concatenate([greatest, weights.sum(-1, keepdims=True)], -1))
+        assert len(starts) == rows
+        return mx.stack(sums, axis=2), mx.stack(scales, axis=2)
+
+    def _checked(self, launch: dict[str, Any], results: list[mx.array]) -> list[mx.array]:
+        assert [one.shape for one in results] == launch["output_shapes"]
+        return [one.astype(t) for one, t in zip(results, launch["output_dtypes"], strict=True)]
+
+
+@pytest.mark.parametrize("is_masked", [True, False])
+@pytest.mark.parametrize(
+    ("lengths", "names"),
+    [([40, 9, 1], ["whole"]), ([1500, 700, 1500], ["in_parts", "joining"])],
+)
+def test_kernels_are_launched_with_what_they_need(
+    lengths: list[int], names: list[str], is_masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, keys, values, starts = rows_of(lengths, heads=8, key_heads=2, size=16)
+    mask = mask_of(starts, max(lengths)) if is_masked else None
+    kernels = FakeKernels(monkeypatch)
+    found = cuda_decode.attend(
+        queries, keys, values, scale=0.25, mask=mask, starts=starts if is_masked else None
+    )
+    assert kernels.names == names
+    assert mx.allclose(found, exact(queries, keys, values, mask), atol=1e-5)
 
 
 def test_what_it_does_not_take_is_said() -> None:
