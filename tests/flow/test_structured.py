@@ -144,7 +144,7 @@ def test_a_tool_that_must_be_called_is_called(
     asked = request(
         endless,
         fresh_prompt(),
-        max_tokens=200,
+        max_tokens=1200,
         tools=TOOLS,
         tool_choice=choice,
         parallel_tool_calls=False,
@@ -162,7 +162,7 @@ def test_a_streamed_call_joins_to_the_plain_one(client: OpenAI, endless: str) ->
     asked = request(
         endless,
         fresh_prompt(),
-        max_tokens=200,
+        max_tokens=1200,
         tools=TOOLS,
         tool_choice="required",
         extra_body=THINKS_NOT,
