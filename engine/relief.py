@@ -47,9 +47,9 @@ class Relief:
         """Once a turn, before anything is computed."""
         self._turns_to_wait = max(0, self._turns_to_wait - 1)
         self._guard.weight_bytes = self._pool.weight_bytes
-        readings, tier = self._memory.read_device(), self._prefixes.memory
-        tier.hold_to(tier.used_bytes + max(0, self._guard.limit_bytes - readings.active_bytes))
-        self._memory.bound_pool(self._guard.critical_bytes - readings.active_bytes)
+        self._hold_copies(reserved_bytes=0)
+        used_bytes = self._memory.read_device().active_bytes
+        self._memory.bound_pool(self._guard.critical_bytes - used_bytes)
         self._shrink_tier()
         if self._observe() is Level.CALM:
             return []
@@ -98,7 +98,9 @@ class Relief:
         for handle in handles:
             if isinstance(handle, ModelHandle) and (needed := handle.memory.growth_bytes):
                 room_bytes = self._guard.limit_bytes - self._lasting_bytes
-                self._hold_copies(handle)
+                # The cache may let go of a copy, the disk's writer holds it until it is written: what
+                # is copied of rows that go leaves room for laying the others out anew
+                self._hold_copies(reserved_bytes=handle.memory.leaving_bytes)
                 events += self._preempt_newest([handle], needed - room_bytes)
         return events
 
@@ -114,10 +116,9 @@ class Relief:
             events += handle.preempt(newest)
         return events
 
-    def _hold_copies(self, handle: ModelHandle) -> None:
-        """What is copied of rows that give way leaves room for the others being laid out anew: the
-        cache may let go of a copy, the disk's writer holds it until it is written."""
-        used_bytes = self._memory.read_device().active_bytes + handle.memory.leaving_bytes
+    def _hold_copies(self, *, reserved_bytes: int) -> None:
+        """The prefix cache copies up to the limit, less this."""
+        used_bytes = self._memory.read_device().active_bytes + reserved_bytes
         tier = self._prefixes.memory
         tier.hold_to(tier.used_bytes + max(0, self._guard.limit_bytes - used_bytes))
 
