@@ -98,8 +98,8 @@ class Relief:
         for handle in handles:
             if isinstance(handle, ModelHandle) and (needed := handle.memory.growth_bytes):
                 room_bytes = self._guard.limit_bytes - self._lasting_bytes
-                # The cache may let go of a copy, the disk's writer holds it until it is written: what
-                # is copied of rows that go leaves room for laying the others out anew
+                # What goes is copied, and the disk's writer holds copies until they are written:
+                # they leave room for laying the other rows out anew
                 self._hold_copies(reserved_bytes=handle.memory.leaving_bytes)
                 events += self._preempt_newest([handle], needed - room_bytes)
         return events
