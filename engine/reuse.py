@@ -127,16 +127,13 @@ class PrefixReuse:
         return until if wait.brought_tokens > before and until > now else None
 
     def open(self, live: LiveRequest) -> Drawn | None:
-        """The first token of a request that just got its row, from logits that are kept.
-
-        Only where all of the row can be filled: who has a first token expects the second.
-        """
+        """The first token of a request that just got its row, from logits that are kept."""
         sequence = live.sequence
         if sequence.num_output_tokens or sequence.grammar:
             return None
         query = self._query(live, sequence.num_prompt_tokens)
         logits = self._cache.opening(query)
-        if logits is None or self._cache.plan_in_memory(query).num_tokens < query.num_tokens - 1:
+        if logits is None:
             return None
         drawn = self._rows.draw(sequence.join, logits)
         return None if drawn.is_undefined else drawn

@@ -56,6 +56,10 @@ class Query:
     owners: frozenset[bytes]
     needs: Needs
 
+    def behind(self) -> Query:
+        """The same where the next token is known already: all of this may be restored."""
+        return dataclasses.replace(self, num_tokens=self.num_tokens + 1)
+
     def spans(self) -> Iterator[Span]:
         return self.chain.spans(self.num_tokens)
 

@@ -80,7 +80,9 @@ class PrefixCache:
     ) -> RestorePlan:
         """What to restore. What is on disk is left out where computing it takes less time:
         `prefill_seconds` says how long a number of tokens takes from the prompt's beginning."""
-        plan = plan_restore(query, self.nodes, may_use=self._usable_by(query))
+        plan = self._whole_plan(query) or plan_restore(
+            query, self.nodes, may_use=self._usable_by(query)
+        )
         if not plan.from_disk:
             return plan
         in_memory = self.plan_in_memory(query)
@@ -201,11 +203,11 @@ class PrefixCache:
                 self._records.drop_outgrown(block.span)
 
     def opening(self, query: Query) -> Any | None:
-        """The logits that follow the whole prompt, where they are kept for this request."""
-        node = self.nodes.find(query.chain.opening(query.num_tokens))
-        if node is None or not self._usable_by(query)(node):
+        """The logits that follow the whole prompt, where they are in memory for this request and
+        all of its row can be filled."""
+        record = self._opening(query)
+        if record is None or self.plan_in_memory(query.behind()).num_tokens < query.num_tokens - 1:
             return None
-        record = node.record(_OPENING)
         self.memory.touch([record])
         return self.memory.get(record)
 
@@ -219,7 +221,10 @@ class PrefixCache:
         if not self._rules_of(query.model).is_on_disk:
             return
         used_at = time.time()
-        for place, span in enumerate(query.spans()):
+        spans = [*query.spans()]
+        if query.needs.has_boundaries:  # elsewhere what follows the last token is soon computed
+            spans.append(query.chain.opening(query.num_tokens))
+        for place, span in enumerate(spans):
             if (node := self.nodes.find(span)) is not None:
                 self._records.save(node, used_at=used_at - place * CHAIN_STEP_SECONDS)
 
@@ -262,6 +267,23 @@ class PrefixCache:
     def _usable_by(self, query: Query) -> Callable[[Node], bool]:
         asking, share_after = query.owners, self._rules_of(query.model).share_after
         return lambda node: may_use(node.owners, asking, share_after=share_after)
+
+    def _opening(self, query: Query) -> RecordKey | None:
+        node = self.nodes.find(query.chain.opening(query.num_tokens))
+        return node.record(_OPENING) if node and self._usable_by(query)(node) else None
+
+    def _whole_plan(self, query: Query) -> RestorePlan | None:
+        """Of all the prompt, its last token too, where a row that ends there serves: what follows
+        it is known. None where there is no such row."""
+        record = self._opening(query) if query.needs.has_boundaries else None
+        if record is None:
+            return None
+        plan = plan_restore(query.behind(), self.nodes, may_use=self._usable_by(query))
+        if plan.num_tokens < query.num_tokens:
+            return None
+        if self.memory.get(record) is not None:
+            return plan
+        return dataclasses.replace(plan, from_disk=(*plan.from_disk, record))
 
     def _keep_young(self, plan: RestorePlan, request_id: str) -> None:
         records = [record for record, _ in plan.slices]

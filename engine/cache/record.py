@@ -30,7 +30,7 @@ class Corrupt(Exception):
 class Kind(StrEnum):
     """SLICE: what attention layers hold for a block's own tokens.
     BOUNDARY: what windowed and recurrent layers hold at a block's end.
-    OPENING: the logits that follow a whole prompt, under a key of their own. In memory only."""
+    OPENING: the logits that follow a whole prompt, under a key of their own."""
 
     SLICE = "slice"
     BOUNDARY = "boundary"
@@ -59,7 +59,7 @@ def pack(
     record: RecordKey, tokens: bytes, arrays: Sequence[ArrayBytes]
 ) -> list[bytes | memoryview]:
     """The file's content, in pieces to be written one after the other."""
-    payload = [memoryview(array.data).cast("B") for array in arrays]
+    payload = [_flat(array.data) for array in arrays]
     checksum = xxhash.xxh3_128()
     for piece in payload:
         checksum.update(piece)
@@ -76,6 +76,12 @@ def pack(
     ).encode()
     fixed = _FIXED.pack(MAGIC, len(header), xxhash.xxh3_128_digest(header))
     return [fixed, header, *payload]
+
+
+def _flat(data: bytes | memoryview) -> memoryview:
+    """Python casts no view without elements."""
+    view = memoryview(data)
+    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 def unpack(data: bytes, record: RecordKey, tokens: bytes) -> list[ArrayBytes]:

@@ -2,8 +2,8 @@
 
 That is what its caches hold, and where the slice draws, the logits of its last position. mlx-lm's
 models give logits for every position, which for a large vocabulary is a good part of a slice's work
-and most of its memory. Nearly all of them are a body (`model`) and a head (`lm_head`, or the
-embedding): where these two give the same bits as the whole model, they serve for it.
+and most of its memory. Nearly all of them are a body (`model`, `backbone`) and a head (`lm_head`,
+or the embedding): where these two give the same bits as the whole model, they serve for it.
 
 Of the last layer only keys and values are kept, and the last position's state goes on. What nobody
 asks for is never evaluated; so there the last layer is called twice, for its last position and for
@@ -46,10 +46,7 @@ class Reader:
             self._model(token_ids, cache=caches)
 
     def _find_logits(self) -> LastLogits | None:
-        body = getattr(self._model, "model", None)
-        head = getattr(self._model, "lm_head", None)
-        if head is None:  # the embedding serves as one
-            head = getattr(getattr(body, "embed_tokens", None), "as_linear", None)
+        body, head = _parts_of(getattr(self._model, "language_model", self._model))
         if body is None or head is None or not _are_whole(self._model, body, head):
             return None
 
@@ -116,6 +113,16 @@ class _Trimmed:
             with cpu_attention.unwanted():
                 self._layer(states[:, :-1], *arguments, **named)
         return self._layer(states[:, -1:], *arguments, **named)
+
+
+def _parts_of(model: Any) -> tuple[Any, Any]:
+    """Body and head; None for one that is not where mlx-lm's models have it."""
+    body = getattr(model, "model", None) or getattr(model, "backbone", None)
+    head = getattr(model, "lm_head", None)
+    if head is None:  # the embedding serves as one
+        embedding = getattr(body, "embed_tokens", None) or getattr(body, "embeddings", None)
+        head = getattr(embedding, "as_linear", None)
+    return body, head
 
 
 def _are_whole(model: Any, body: Any, head: Any) -> bool:

@@ -79,11 +79,7 @@ class Runner:
         self._last_outcome_at = 0.0
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
-        needs = snapshots.needs_of(self._new_caches())
-        # Of other rows a copy before the last prompt token is what the same prompt begins with.
-        is_divisible = needs is not None and not needs.has_boundaries
         self._reader = Reader(model)
-        self._last_logits = self._reader.logits if is_divisible else None
         self.reset()
 
     @property
@@ -93,7 +89,7 @@ class Runner:
     @property
     def drawing_share(self) -> float | None:
         """Only a slice that draws computes more of the last layer than keys and values."""
-        if self._last_logits is None:
+        if self._reader.logits is None:
             return None
         return 0.0 if self._reader.trims else 1 / len(self._model.layers)
 
@@ -282,8 +278,8 @@ class Runner:
             if not self._together_bytes:  # to wait here at every slice costs more than they take
                 row_caches.make_room(caches, Apart(), num_tokens=one.width)
         token_ids = mx.array(one.token_ids, mx.uint32)
-        if one.draws and self._last_logits is not None:
-            logits = self._last_logits(token_ids, caches)
+        if one.draws and self._reader.logits is not None:
+            logits = self._reader.logits(token_ids, caches)
             sampler = BatchSampler()
             sampler.arrange([_sampled_row(join) for join in one.draws])
             draws.append(_draw(one.row_ids, sampler, logits))

@@ -20,6 +20,7 @@ from tests.engine.test_prefix_reuse import GREEDY, KINDS, Engine, prompt_of, tok
 from tests.tiny_models import IM_END_ID
 
 NAME = "tiny-qwen3"
+WITH_BOUNDARIES = [name for name in KINDS if name != NAME]
 PROMPT = prompt_of(300)
 SAMPLINGS = {
     "greedy": GREEDY,
@@ -240,7 +241,11 @@ def test_logits_that_are_of_no_use_change_speed_only(spoiled: list[mx.array]) ->
     assert ask(engine).tokens == expected
 
 
-def test_they_are_not_written_to_disk(tmp_path: Path) -> None:
+def files_of(directory: Path) -> list[Path]:
+    return list(directory.rglob(f"*.{Kind.OPENING}"))
+
+
+def test_they_are_not_written_to_disk_where_a_row_may_end_anywhere(tmp_path: Path) -> None:
     engine = Engine(NAME, directory=tmp_path)
     engine.answer(PROMPT)
     assert openings(engine)
@@ -250,7 +255,47 @@ def test_they_are_not_written_to_disk(tmp_path: Path) -> None:
     assert reopened.answer(PROMPT)[0] == Engine(NAME).answer(PROMPT)[0]
     assert openings(reopened)
     reopened.close()
-    assert not list(tmp_path.rglob(f"*.{Kind.OPENING}"))
+    assert not files_of(tmp_path)
+
+
+@pytest.mark.parametrize("max_tokens", [1, 8])
+@pytest.mark.parametrize("name", WITH_BOUNDARIES)
+def test_elsewhere_a_restart_keeps_them(name: str, max_tokens: int, tmp_path: Path) -> None:
+    engine = Engine(name, directory=tmp_path)
+    expected = engine.answer(PROMPT, max_tokens=max_tokens)[0]
+    engine.close()
+    assert len(files_of(tmp_path)) == 1
+    reopened = Engine(name, directory=tmp_path)
+    found, usage = reopened.answer(PROMPT, max_tokens=max_tokens)
+    assert found == expected
+    assert usage.cached_tokens == len(PROMPT) - 1
+    reopened.close()
+
+
+@pytest.mark.parametrize("name", WITH_BOUNDARIES)
+def test_one_that_is_damaged_changes_speed_only(name: str, tmp_path: Path) -> None:
+    engine = Engine(name, directory=tmp_path)
+    expected = engine.answer(PROMPT)[0]
+    engine.close()
+    (file,) = files_of(tmp_path)
+    damaged = bytearray(file.read_bytes())
+    damaged[-3] ^= 1
+    file.write_bytes(damaged)
+    reopened = Engine(name, directory=tmp_path)
+    assert reopened.answer(PROMPT)[0] == expected
+    assert repeat(reopened).tokens == expected
+    reopened.close()
+
+
+@pytest.mark.parametrize("name", WITH_BOUNDARIES)
+def test_without_one_the_end_of_the_same_prompt_is_computed_again(name: str) -> None:
+    engine = Engine(name)
+    expected = ask(engine).tokens
+    nodes = [one for one in engine.cache.nodes if Kind.OPENING in one.in_memory]
+    engine.cache._records.remove([one.record(Kind.OPENING) for one in nodes])
+    again = ask(engine)
+    assert again.tokens == expected
+    assert again.end.usage.cached_tokens == 256
 
 
 def test_an_opening_has_a_name_of_its_own() -> None:

@@ -249,6 +249,8 @@ def test_after_a_restart_the_disk_serves_it(name: str, tmp_path: Path, fresh_ans
     engine = Engine(name, directory=tmp_path)
     first, _ = engine.answer(prompt)
     engine.close()
+    engine.cache.take_fetched()
+    assert engine.cache.statistics.num_persisted == engine.cache.statistics.num_saved > 0
     reopened = Engine(name, directory=tmp_path)
     again, usage = reopened.answer(prompt)
     assert again == first

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from engine.cache.disk_tier import MAX_UNLINKS, DiskLimits
@@ -30,6 +31,19 @@ def test_what_was_saved_is_read_back_after_a_restart(tmp_path: Path) -> None:
     assert found is not None
     assert content_of(found) == content_of(arrays_of(row))
     assert [array.shape for array in found] == [(10, 100), (2000,)]
+
+
+def test_an_array_without_elements_is_read_back(tmp_path: Path) -> None:
+    """A chunked layer's window is empty where a chunk begins."""
+    (row,) = make_rows(1)
+    disk = make_disk(tmp_path)
+    empty = np.zeros((1, 2, 0, 8), np.float32)
+    arrays = [ArrayBytes("float32", empty.shape, memoryview(empty)), *arrays_of(row)]
+    assert disk.save(row, arrays).is_persisted
+    found = disk.load(row.record, row.tokens)
+    assert found is not None
+    assert [one.shape for one in found] == [one.shape for one in arrays]
+    assert content_of(found) == [b"", *content_of(arrays_of(row))]
 
 
 def test_a_model_above_its_share_of_the_budget_evicts_its_own_oldest(tmp_path: Path) -> None:

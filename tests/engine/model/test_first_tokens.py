@@ -8,6 +8,7 @@ from engine import wire
 from engine.core.step import StepRunner
 from engine.model.runner import Runner
 from tests.engine.model.rig import Run, make_handle
+from tests.engine.test_prefix_reuse import KINDS
 from tests.fakes import make_work
 
 SAMPLINGS = {
@@ -26,7 +27,7 @@ def work(name: str, sampling: wire.Sampling, *, prompt_tokens: int = 5) -> wire.
 
 def joining_first(runner: StepRunner) -> StepRunner:
     assert isinstance(runner, Runner)
-    runner._last_logits = None
+    runner._reader.logits = None
     return runner
 
 
@@ -34,19 +35,21 @@ def deltas(run: Run, request_id: str) -> list[wire.Delta]:
     return [one for one in run.events[request_id] if isinstance(one, wire.Delta)]
 
 
-def test_it_is_told_after_one_call() -> None:
-    run = Run(make_handle("tiny-qwen3", runs_ahead=False))
+@pytest.mark.parametrize("model", KINDS)
+def test_it_is_told_after_one_call(model: str) -> None:
+    run = Run(make_handle(model, runs_ahead=False))
     run.add(work("a", SAMPLINGS["greedy"], prompt_tokens=4))
     run.turn()
     assert len(run.tokens("a")) == 1
 
 
+@pytest.mark.parametrize("model", KINDS)
 @pytest.mark.parametrize("runs_ahead", [False, True])
-def test_it_is_the_token_that_the_batch_call_draws(runs_ahead: bool) -> None:
+def test_it_is_the_token_that_the_batch_call_draws(runs_ahead: bool, model: str) -> None:
     """With its logprobs, whatever the request asks for, beside others that do."""
     runs = [
-        Run(make_handle("tiny-qwen3", runs_ahead=runs_ahead)),
-        Run(make_handle("tiny-qwen3", runs_ahead=runs_ahead, wrap=joining_first)),
+        Run(make_handle(model, runs_ahead=runs_ahead)),
+        Run(make_handle(model, runs_ahead=runs_ahead, wrap=joining_first)),
     ]
     for run in runs:
         for name, sampling in SAMPLINGS.items():
@@ -73,9 +76,3 @@ def test_an_answer_of_one_token_leaves_nothing_behind(max_tokens: int) -> None:
     assert [len(run.tokens(f"r{number}")) for number in range(3)] == [max_tokens] * 3
     run.turn()
     assert handle.row_bytes == 0
-
-
-def test_models_that_keep_states_join_first() -> None:
-    """A copy of their row before the last prompt token is what the same prompt begins with."""
-    assert make_handle("tiny-mamba").scheduler._drawing_share is None
-    assert make_handle("tiny-qwen3").scheduler._drawing_share == 0
