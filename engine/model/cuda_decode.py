@@ -19,6 +19,8 @@ _ENOUGH_BLOCKS = 256  # two for each processor of a large GPU
 _LEAST_PART_KEYS = 256
 _MOST_HEADS = 8  # of a block; their sums are kept in registers
 _MOST_SIZE = 256
+Template = tuple[tuple[str, Any], ...]  # what a kernel is compiled for, by its names in the source
+
 _DTYPES = (mx.float32, mx.float16, mx.bfloat16)
 
 _READ = """
@@ -81,7 +83,8 @@ def attend(
     rows, heads, _, size = queries.shape
     key_heads, num_keys = keys.shape[1:3]
     group = _group(heads // key_heads)
-    template = [("T", queries.dtype), ("D", size), ("G", group), ("SCALE", _bits(scale))]
+    template = (("T", queries.dtype), ("D", size), ("G", group), ("SCALE", _bits(scale)))
+    _compile_all(template)
     inputs = [
         queries,
         keys,
@@ -89,10 +92,16 @@ def attend(
         _everything() if mask is None else mask,
         _from_the_first(rows) if starts is None else starts,
     ]
-    num_parts = parts_of(rows * heads // group, num_keys)
+    return _launch(inputs, template, num_parts=parts_of(rows * heads // group, num_keys))
+
+
+def _launch(inputs: list[mx.array], template: Template, *, num_parts: int) -> mx.array:
+    queries = inputs[0]
+    rows, heads, _, size = queries.shape
+    group = dict(template)["G"]
     read: dict[str, Any] = {
         "inputs": inputs,
-        "template": template,
+        "template": [*template],
         "grid": (_THREADS * num_parts, heads // group, rows),
         "threadgroup": (_THREADS, 1, 1),
     }
@@ -106,8 +115,19 @@ def attend(
         shapes = [(rows, heads, num_parts, size), (rows, heads, num_parts, 2)]
         parts = _in_parts()(**read, output_shapes=shapes, output_dtypes=[mx.float32] * 2)
         lines = {"grid": (rows * heads * size, 1, 1), "threadgroup": (size, 1, 1)}
-        results = _joining()(inputs=parts, template=template[:2], **lines, **out)
+        results = _joining()(inputs=parts, template=[*template[:2]], **lines, **out)
     return results[0]
+
+
+@functools.cache
+def _compile_all(template: Template) -> None:
+    """Both ways at the first use, which is the loader's self-check: who waits for a token later
+    does not wait for a compiler."""
+    values = dict(template)
+    queries = mx.zeros((2, values["G"], 1, values["D"]), values["T"])
+    keys = mx.zeros((2, 1, 2, values["D"]), values["T"])
+    inputs = [queries, keys, keys, _everything(), _from_the_first(2)]
+    mx.eval([_launch(inputs, template, num_parts=num_parts) for num_parts in (1, 2)])
 
 
 def parts_of(blocks: int, num_keys: int) -> int:

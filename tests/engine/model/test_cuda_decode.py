@@ -15,6 +15,7 @@ import pytest
 from engine.model import cuda_decode
 
 DTYPES = (mx.float32, mx.float16, mx.bfloat16)
+EVERY_KERNEL = ["whole", "in_parts", "joining"]
 on_cuda = pytest.mark.skipif(not mx.cuda.is_available(), reason="needs an NVIDIA GPU")
 
 
@@ -94,7 +95,7 @@ class FakeKernels:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
-        for name in ("whole", "in_parts", "joining"):
+        for name in EVERY_KERNEL:
             monkeypatch.setattr(cuda_decode, f"_{name}", lambda name=name: getattr(self, name))
 
     def whole(self, **launch: Any) -> list[mx.array]:
@@ -159,10 +160,14 @@ def test_kernels_are_launched_with_what_they_need(
     queries, keys, values, starts = rows_of(lengths, heads=8, key_heads=2, size=16)
     mask = mask_of(starts, max(lengths)) if is_masked else None
     kernels = FakeKernels(monkeypatch)
-    found = cuda_decode.attend(
-        queries, keys, values, scale=0.25, mask=mask, starts=starts if is_masked else None
-    )
+    given = {"scale": 0.25, "mask": mask, "starts": starts if is_masked else None}
+    cuda_decode._compile_all.cache_clear()
+    cuda_decode.attend(queries, keys, values, **given)
+    assert kernels.names == [*EVERY_KERNEL, *names], "the first use compiles all"
+    kernels.names.clear()
+    found = cuda_decode.attend(queries, keys, values, **given)
     assert kernels.names == names
+    cuda_decode._compile_all.cache_clear()
     assert mx.allclose(found, exact(queries, keys, values, mask), atol=1e-5)
 
 
