@@ -163,26 +163,34 @@ class ModelHandle:
             return None
         return self._reuse.begin(live, prefill_seconds=self.scheduler.cost.predict)
 
-    def fetched(self, request_id: str) -> None:
+    def fetched(self, request_id: str) -> Events:
         """What the disk had of its prompt is in memory, or is not to be had."""
-        if request_id in self._restoring:
-            self._stop_waiting(request_id)
-            return
         live = self._live.get(request_id)
-        if live is not None and live.sequence.status is Status.PREFILLING and self._reuse:
+        if live is None or self._reuse is None:
+            return []
+        if request_id in self._restoring:
+            predict = self.scheduler.cost.predict
+            self._wait_on(request_id, self._reuse.begin_again(live, prefill_seconds=predict))
+        elif live.sequence.status is Status.PREFILLING:
+            drawn = self._reuse.open_late(live)
+            if drawn is not None:
+                live.sequence.take(drawn.token_id)
             self._reuse.go_on(live)
+            return self._tell_opening(live, drawn)
+        return []
 
     def _end_patience(self) -> None:
         """Requests whose disk is slow compute; what it brings later is used all the same."""
         now = self._clock()
         for request_id in [one for one, until in self._restoring.items() if until <= now]:
             until = self._reuse.wait_on(self._live[request_id]) if self._reuse else None
-            if until is None:
-                self._stop_waiting(request_id)
-            else:
-                self._restoring[request_id] = until
+            self._wait_on(request_id, until)
 
-    def _stop_waiting(self, request_id: str) -> None:
+    def _wait_on(self, request_id: str, until: float | None) -> None:
+        """For the disk; None: not any longer."""
+        if until is not None:
+            self._restoring[request_id] = until
+            return
         del self._restoring[request_id]
         self.scheduler.add(self._live[request_id].sequence)
 
@@ -278,12 +286,16 @@ class ModelHandle:
         if drawn is not None:
             live.sequence.take(drawn.token_id)  # its row is complete without what draws it
         reuse.restore(live)
+        return self._tell_opening(live, drawn)
+
+    def _tell_opening(self, live: LiveRequest, drawn: Drawn | None) -> Events:
         if drawn is None:
             return []
         now, self.last_used_at = self._wall_clock(), self._clock()
         self._vitals.note_progress(decoded_tokens=1)
-        started = live.start(now=now)
-        return [(live.request_id, started), *self._add_token(live.sequence, drawn, now=now)]
+        is_new = not live.has_started or live.is_paused
+        started = [(live.request_id, live.start(now=now))] if is_new else []
+        return [*started, *self._add_token(live.sequence, drawn, now=now)]
 
     def _make_room(self, step: Step, limits: Limits) -> None:
         if (estimate := self._estimate) is not None:

@@ -232,9 +232,8 @@ class ModelPool:
             self._waiting.take(one.work.request_id)
         return [(one.work.request_id, _too_late(one)) for one in overdue]
 
-    def fetched(self, request_id: str) -> None:
-        for handle in self.handles:
-            handle.fetched(request_id)
+    def fetched(self, request_id: str) -> Events:
+        return [event for handle in self.handles for event in handle.fetched(request_id)]
 
     def drop(self, request_id: str) -> None:
         self._waiting.take(request_id)

@@ -68,6 +68,7 @@ class _Wait:
     held_tokens: int
     brought_tokens: int
     compute: Callable[[int], float]
+    is_second: bool = False
 
     def latest(self) -> float:
         """Until when waiting costs no more than the patience, beyond what it has saved."""
@@ -102,7 +103,7 @@ class PrefixReuse:
         PrefixCache.take_fetched names the request when the reading has ended.
         """
         query = self._query(live, len(live.sequence.token_ids))
-        plan = self._cache.plan(query, prefill_seconds=prefill_seconds)
+        plan = self._cache.plan(query, may_open=_may_open(live), prefill_seconds=prefill_seconds)
         live.prefix = wire.PrefixUse(nearest_tokens=plan.nearest_tokens, miss=plan.miss.value)
         if not plan.from_disk:
             return None
@@ -115,6 +116,18 @@ class PrefixReuse:
         wait = _Wait(now, min(share, patience), held, held, prefill_seconds)
         self._waits[live.request_id] = wait
         return wait.latest()
+
+    def begin_again(
+        self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
+    ) -> float | None:
+        """Reading has ended. Until when to wait for another way, where a part of this one could not
+        be read; once."""
+        wait = self._waits[live.request_id]
+        if wait.is_second or not self._cache.is_unreadable(live.request_id):
+            return None
+        until = self.begin(live, prefill_seconds=prefill_seconds)
+        self._waits[live.request_id].is_second = True
+        return until
 
     def wait_on(self, live: LiveRequest) -> float | None:
         """It has waited until then: until when to wait further, for the disk has brought more
@@ -129,7 +142,7 @@ class PrefixReuse:
     def open(self, live: LiveRequest) -> Drawn | None:
         """The first token of a request that just got its row, from logits that are kept."""
         sequence = live.sequence
-        if sequence.num_output_tokens or sequence.grammar:
+        if not _may_open(live):
             return None
         query = self._query(live, sequence.num_prompt_tokens)
         logits = self._cache.opening(query)
@@ -137,6 +150,12 @@ class PrefixReuse:
             return None
         drawn = self._rows.draw(sequence.join, logits)
         return None if drawn.is_undefined else drawn
+
+    def open_late(self, live: LiveRequest) -> Drawn | None:
+        """The same while the row computes, if there is much left to compute."""
+        return (
+            self.open(live) if live.sequence.slice_tokens_left >= LEAST_LATE_GAIN_TOKENS else None
+        )
 
     def restore(self, live: LiveRequest) -> None:
         """Fill the row that the request just got with what is in memory, if there is anything."""
@@ -269,18 +288,26 @@ class PrefixReuse:
         one; the last full block serves an edit of the last turn; the block where it left the known
         chains is where the next one will too; one every so often serves what nobody foresaw. What
         is near to where the row begins is not worth another copy, nor is a turn's end near to the
-        prompt's: the system prompt's end is, which other turns come after.
+        prompt's: the system prompt's end is, which other turns come after. Where the same prompt
+        cannot begin with an opening, it begins before its last token.
         """
         if not self._needs.has_boundaries:
             return ()
         end = query.num_tokens - 1
+        last = () if _may_open(live) else (end,)
         interval = max(BLOCK_TOKENS, self.spec.boundary_interval_tokens)
         wanted = {end, plan.branch_tokens, *range(0, end, interval)}
         on_grid = {position - position % BLOCK_TOKENS for position in wanted}
         turns = live.delivery.work.boundaries
         of_turns = {one for one in turns[-MAX_TURN_BOUNDARIES:] if one <= end - LEAST_TURN_TOKENS}
         apart = range(plan.num_tokens + LEAST_TURN_TOKENS, end)
-        return tuple(sorted(one for one in on_grid | of_turns | {*turns[:-1][:1]} if one in apart))
+        wanted = {one for one in on_grid | of_turns | {*turns[:-1][:1]} if one in apart}
+        return tuple(sorted(wanted | {*last}))
+
+
+def _may_open(live: LiveRequest) -> bool:
+    """Nothing has been said yet, and nothing decides what may be."""
+    return not (live.sequence.num_output_tokens or live.sequence.grammar)
 
 
 def owners_of(work: wire.Work) -> frozenset[bytes]:

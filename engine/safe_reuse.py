@@ -25,8 +25,12 @@ class Reuse(Protocol):
     def begin(
         self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
     ) -> float | None: ...
+    def begin_again(
+        self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
+    ) -> float | None: ...
     def wait_on(self, live: LiveRequest) -> float | None: ...
     def open(self, live: LiveRequest) -> Drawn | None: ...
+    def open_late(self, live: LiveRequest) -> Drawn | None: ...
     def restore(self, live: LiveRequest) -> None: ...
     def go_on(self, live: LiveRequest) -> None: ...
     def keep_boundary(self, live: LiveRequest) -> None: ...
@@ -55,11 +59,19 @@ class SafeReuse:
     def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> float | None:
         return self._try(lambda: self._inner.begin(live, prefill_seconds=prefill_seconds))
 
+    def begin_again(
+        self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
+    ) -> float | None:
+        return self._try(lambda: self._inner.begin_again(live, prefill_seconds=prefill_seconds))
+
     def wait_on(self, live: LiveRequest) -> float | None:
         return self._try(lambda: self._inner.wait_on(live))
 
     def open(self, live: LiveRequest) -> Drawn | None:
         return self._try(lambda: self._inner.open(live))
+
+    def open_late(self, live: LiveRequest) -> Drawn | None:
+        return self._try(lambda: self._inner.open_late(live))
 
     def restore(self, live: LiveRequest) -> None:
         self._try(lambda: self._inner.restore(live))

@@ -170,8 +170,9 @@ class VectorHandle:
             self._forget(live.request_id)
         return [live.put_off() for live in lives]
 
-    def fetched(self, request_id: str) -> None:
+    def fetched(self, request_id: str) -> Events:
         """It restores nothing from disk."""
+        return []
 
     def persist(self) -> None:
         """It keeps nothing."""

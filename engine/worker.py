@@ -184,7 +184,7 @@ class Worker:
     def _take_fetched(self) -> None:
         """Requests whose prefix has come from disk go on."""
         for request_id in self._prefixes.take_fetched():
-            self._pool.fetched(request_id)
+            self._publish(self._pool.fetched(request_id))
 
     def _decoding_beside(self, handle: Handle) -> list[Pace]:
         return [one.pace for one in self._pool.handles if one is not handle and one.is_decoding]

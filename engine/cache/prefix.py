@@ -76,13 +76,17 @@ class PrefixCache:
     # --- looking up
 
     def plan(
-        self, query: Query, *, prefill_seconds: Callable[[int], float] | None = None
+        self,
+        query: Query,
+        *,
+        may_open: bool = False,
+        prefill_seconds: Callable[[int], float] | None = None,
     ) -> RestorePlan:
-        """What to restore. What is on disk is left out where computing it takes less time:
-        `prefill_seconds` says how long a number of tokens takes from the prompt's beginning."""
-        plan = self._whole_plan(query) or plan_restore(
-            query, self.nodes, may_use=self._usable_by(query)
-        )
+        """What to restore; `may_open`: also the whole prompt, where its opening is kept. What is on
+        disk is left out where computing it takes less time: `prefill_seconds` says how long a
+        number of tokens takes from the prompt's beginning."""
+        whole = self._whole_plan(query) if may_open else None
+        plan = whole or plan_restore(query, self.nodes, may_use=self._usable_by(query))
         if not plan.from_disk:
             return plan
         in_memory = self.plan_in_memory(query)
@@ -153,6 +157,10 @@ class PrefixCache:
         wanted = [Wanted(record, self._tokens_of(record)) for record in plan.from_disk]
         self._fetches.start(request_id, plan, wanted, deadline_at=deadline_at)
 
+    def is_unreadable(self, request_id: str) -> bool:
+        """A part of what was wanted from disk could not be read."""
+        return self._fetches.fault(request_id) is Miss.UNREADABLE
+
     def is_fetching(self, request_id: str) -> bool:
         return self._fetches.is_under_way(request_id)
 
@@ -208,7 +216,7 @@ class PrefixCache:
         record = self._opening(query)
         if record is None or self.plan_in_memory(query.behind()).num_tokens < query.num_tokens - 1:
             return None
-        self.memory.touch([record])
+        self._records.touch([record])
         return self.memory.get(record)
 
     def store_opening(self, query: Query, payload: Payload) -> None:
@@ -270,7 +278,8 @@ class PrefixCache:
 
     def _opening(self, query: Query) -> RecordKey | None:
         node = self.nodes.find(query.chain.opening(query.num_tokens))
-        return node.record(_OPENING) if node and self._usable_by(query)(node) else None
+        is_kept = node is not None and node.has(_OPENING) and self._usable_by(query)(node)
+        return node.record(_OPENING) if node is not None and is_kept else None
 
     def _whole_plan(self, query: Query) -> RestorePlan | None:
         """Of all the prompt, its last token too, where a row that ends there serves: what follows

@@ -164,4 +164,5 @@ def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
 
 
 def _may_draw(sequence: Sequence, width: int) -> bool:
-    return width == sequence.slice_tokens_left and sequence.is_free_to_draw
+    is_rest = width == sequence.slice_tokens_left and sequence.next_boundary is None
+    return is_rest and sequence.is_free_to_draw

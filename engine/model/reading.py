@@ -37,16 +37,18 @@ class Reader:
     def __init__(self, model: Any) -> None:
         self._model = model
         self.trims = False
-        self.logits = self._find_logits()
-        self.trims = _is_same(self._probe(), self._trimmed_probe())
+        body, head = _parts_of(getattr(model, "language_model", model))
+        self._layers: Any = getattr(body, "layers", None) or getattr(model, "layers", None)
+        self.logits = self._find_logits(body, head)
+        is_same = _is_same(self._probe(), self._trimmed_probe())
+        self.trims = self.trims and is_same
 
     def read(self, token_ids: mx.array, caches: Caches) -> None:
         """Fill the caches, lazily."""
         with self._trimming(wants_last=False):
             self._model(token_ids, cache=caches)
 
-    def _find_logits(self) -> LastLogits | None:
-        body, head = _parts_of(getattr(self._model, "language_model", self._model))
+    def _find_logits(self, body: Any, head: Any) -> LastLogits | None:
         if body is None or head is None or not _are_whole(self._model, body, head):
             return None
 
@@ -63,13 +65,13 @@ class Reader:
         if not self.trims:
             yield
             return
-        layers = self._model.layers
-        whole = layers[-1]
-        layers[-1] = _Trimmed(whole, wants_last=wants_last)
+        whole = self._layers[-1]
+        trimmed = self._layers[-1] = _Trimmed(whole, wants_last=wants_last)
         try:
             yield
+            self.trims = trimmed.was_called  # some families call a copy of the list
         finally:
-            layers[-1] = whole
+            self._layers[-1] = whole
 
     def _probe(self) -> list[mx.array]:
         """The caches after a few tokens, and logits where they can be had."""
@@ -82,7 +84,7 @@ class Reader:
         return [one for _, one in held if isinstance(one, mx.array)] + logits
 
     def _trimmed_probe(self) -> list[mx.array] | None:
-        if not isinstance(getattr(self._model, "layers", None), list):
+        if not isinstance(self._layers, list):
             return None
         self.trims = True
         try:
@@ -97,6 +99,7 @@ class _Trimmed:
     def __init__(self, layer: Any, *, wants_last: bool) -> None:
         self._layer = layer
         self._wants_last = wants_last
+        self.was_called = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._layer, name)
@@ -104,6 +107,7 @@ class _Trimmed:
     def __call__(self, states: mx.array, *arguments: Any, **named: Any) -> Any:
         """`states` [B, n, D]: those of the last position, or what nobody may look at. Arrays among
         the arguments, as a mask, are for all positions: then so is the answer."""
+        self.was_called = True
         if not self._wants_last:
             with cpu_attention.unwanted():
                 return self._layer(states, *arguments, **named)

@@ -175,6 +175,8 @@ def _dismantle(leaf: Any) -> list[mx.array]:
 def _current_chunk(leaf: ChunkedKVCache) -> list[mx.array]:
     """Tokens of earlier chunks are not looked at any more: at a chunk's end nothing is needed."""
     chunk_start = leaf.offset - leaf.offset % leaf.chunk_size
+    if leaf.keys is None:  # restored at a chunk's end
+        return [mx.array([leaf.offset, chunk_start], mx.int32), mx.zeros((0,)), mx.zeros((0,))]
     used = slice(chunk_start - leaf.start_position, leaf.offset - leaf.start_position)
     arrays = (mx.contiguous(array[..., used, :]) for array in (leaf.keys, leaf.values))
     return [mx.array([leaf.offset, chunk_start], mx.int32), *arrays]

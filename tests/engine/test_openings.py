@@ -18,6 +18,7 @@ from engine.handle import Events
 from engine.model.runner import Runner
 from tests.engine.test_prefix_reuse import GREEDY, KINDS, Engine, prompt_of, tokens_of
 from tests.tiny_models import IM_END_ID
+from tests.waiting import wait_until
 
 NAME = "tiny-qwen3"
 WITH_BOUNDARIES = [name for name in KINDS if name != NAME]
@@ -160,6 +161,19 @@ def test_a_row_goes_on_however_many_repeats_come() -> None:
     assert num_tokens == 20
 
 
+def test_a_row_that_begins_at_a_chunks_end_can_be_kept() -> None:
+    engine, prompt = Engine("tiny-llama4"), prompt_of(320)
+    expected = ask(engine, prompt).tokens
+    request_id = engine.start(prompt)
+    begun = tokens_of(turn_without_a_step(engine))
+    engine.cache.shrink(0)
+    live = engine.handle.get_live(request_id)
+    assert live is not None
+    engine.handle.preempt(live)
+    assert begun + engine.run()[request_id][0] == expected
+    assert engine.cache.statistics.models["tiny-llama4"].misses["fault"] == 0
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_a_row_that_is_taken_away_behind_its_first_token(name: str) -> None:
     engine = Engine(name)
@@ -282,9 +296,46 @@ def test_one_that_is_damaged_changes_speed_only(name: str, tmp_path: Path) -> No
     damaged[-3] ^= 1
     file.write_bytes(damaged)
     reopened = Engine(name, directory=tmp_path)
-    assert reopened.answer(PROMPT)[0] == expected
+    found, usage = reopened.answer(PROMPT)
+    assert found == expected
+    assert usage.cached_tokens == 256, "the block before"
     assert repeat(reopened).tokens == expected
     reopened.close()
+
+
+@pytest.mark.parametrize("name", WITH_BOUNDARIES)
+def test_one_that_was_used_is_as_young_as_its_row(name: str, tmp_path: Path) -> None:
+    engine = Engine(name, directory=tmp_path)
+    engine.answer(PROMPT)
+    engine.close()
+    reopened = Engine(name, directory=tmp_path)
+    assert reopened.io is not None
+    written = used_at(reopened)
+    reopened.answer(PROMPT)
+    io = reopened.io
+    wait_until(lambda: io.is_idle)
+    assert used_at(reopened)[Kind.OPENING] >= used_at(reopened)[Kind.BOUNDARY] - 1
+    assert used_at(reopened)[Kind.OPENING] > written[Kind.OPENING]
+    reopened.close()
+
+
+def used_at(engine: Engine) -> dict[Kind, float]:
+    assert engine.io is not None
+    return {row.record.kind: row.used_at for row in engine.io.disk.index.oldest(1000)}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_repeat_that_may_not_open_begins_before_its_last_token(name: str, tmp_path: Path) -> None:
+    digits = wire.Grammar(kind=wire.GrammarKind.REGEX, param="p", source="[0-9]{4}")
+    engine = Engine(name, directory=tmp_path)
+    expected = engine.answer(PROMPT, grammar=digits)[0]
+    again, usage = engine.answer(PROMPT, grammar=digits)
+    engine.close()
+    reopened = Engine(name, directory=tmp_path)
+    restarted, usage_then = reopened.answer(PROMPT, grammar=digits)
+    reopened.close()
+    assert expected == again == restarted
+    assert usage.cached_tokens == usage_then.cached_tokens == len(PROMPT) - 1
 
 
 @pytest.mark.parametrize("name", WITH_BOUNDARIES)

@@ -111,9 +111,12 @@ class Engine:
         while not self.handle.is_idle:
             if awaits_disk:
                 self._await_disk()
-            for request_id in self.cache.take_fetched():
-                self.handle.fetched(request_id)
-            for request_id, event in self.handle.turn():
+            events = [
+                event
+                for request_id in self.cache.take_fetched()
+                for event in self.handle.fetched(request_id)
+            ]
+            for request_id, event in [*events, *self.handle.turn()]:
                 match event:
                     case wire.Delta(token_ids=token_ids):
                         tokens.setdefault(request_id, []).extend(token_ids)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
+
 from engine.cache.files import RealFiles
-from tests.engine.test_prefix_reuse import Engine, prompt_of
+from tests.engine.test_prefix_reuse import KINDS, Engine, prompt_of
 from tests.waiting import wait_until
 
 NAME = "tiny-qwen3"
@@ -27,11 +29,13 @@ class StuckFiles(RealFiles):
         return super().read(path)
 
 
-def reopened_after(prompt: list[int], directory: Path, files: StuckFiles) -> tuple[Engine, list]:
-    first = Engine(NAME, directory=directory)
+def reopened_after(
+    prompt: list[int], directory: Path, files: StuckFiles, *, name: str = NAME
+) -> tuple[Engine, list]:
+    first = Engine(name, directory=directory)
     tokens, _ = first.answer(prompt)
     first.close()
-    return Engine(NAME, directory=directory, files=files), tokens
+    return Engine(name, directory=directory, files=files), tokens
 
 
 def turn_until_computed(engine: Engine, request_id: str, num_tokens: int) -> None:
@@ -73,16 +77,17 @@ def test_what_was_read_before_the_disk_got_stuck_is_used(tmp_path: Path) -> None
     engine.close()
 
 
-def test_a_late_disk_lets_the_prompt_leap_ahead(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", KINDS)
+def test_a_late_disk_lets_the_prompt_leap_ahead(name: str, tmp_path: Path) -> None:
     files = StuckFiles()
     prompt = prompt_of(2500)
-    engine, expected = reopened_after(prompt, tmp_path, files)
+    engine, expected = reopened_after(prompt, tmp_path, files, name=name)
     request_id = engine.start(prompt)
     turn_until_computed(engine, request_id, 1)
     files.go.set()
     wait_until(lambda: engine.io is not None and engine.io.is_idle)
     tokens, usage = engine.run(awaits_disk=False)[request_id]
     assert tokens == expected
-    assert 0 < usage.cached_tokens < len(prompt)
-    assert engine.cache.statistics.models[NAME].hit_disk_tokens == usage.cached_tokens
+    assert 1000 < usage.cached_tokens < len(prompt)
+    assert engine.cache.statistics.models[name].hit_disk_tokens == usage.cached_tokens
     engine.close()

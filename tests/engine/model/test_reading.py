@@ -12,7 +12,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models import qwen3
 from mlx_lm.models.base import create_causal_mask
 
-from engine.model import cpu_slices, kernels
+from engine.model import cpu_slices, kernels, reading
 from engine.model.caches import new_caches
 from engine.model.reading import Reader
 from tests.engine.model.rig import loaded
@@ -60,6 +60,34 @@ class Demanding(Scaled):
 @pytest.mark.parametrize("family", [Scaled, Headless, Demanding])
 def test_a_model_that_is_more_than_these_two_is_called_whole(family: type) -> None:
     assert Reader(family(loaded("tiny-qwen3").model)).logits is None
+
+
+class Copying(Headless):
+    """Its list of layers is not the one that it calls."""
+
+    def __init__(self, model: Any):
+        super().__init__(model)
+        self.layers = list(model.layers)
+
+
+def test_what_is_not_called_is_not_said_to_be_trimmed() -> None:
+    assert not Reader(Copying(loaded("tiny-qwen3").model)).trims
+    assert Reader(Headless(loaded("tiny-qwen3").model)).trims
+
+
+@pytest.mark.parametrize("name", ["tiny-qwen3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4"])
+def test_the_last_layer_is_trimmed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, model = Reader(loaded(name).model), loaded(name).model
+    seen: list[int] = []
+    call = reading._Trimmed.__call__
+
+    def note(layer: Any, states: mx.array, *arguments: Any, **named: Any) -> Any:
+        seen.append(states.shape[1])
+        return call(layer, states, *arguments, **named)
+
+    monkeypatch.setattr(reading._Trimmed, "__call__", note)
+    reader.read(prompt(20), new_caches(model))
+    assert reader.trims and seen == [20]
 
 
 FAMILIES = ["tiny-qwen3", "small-llama", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"]
