@@ -19,9 +19,9 @@ _ENOUGH_BLOCKS = 256  # two for each processor of a large GPU
 _LEAST_PART_KEYS = 256
 _MOST_HEADS = 8  # of a block; their sums are kept in registers
 _MOST_SIZE = 256
-Template = tuple[tuple[str, Any], ...]  # what a kernel is compiled for, by its names in the source
-
 _DTYPES = (mx.float32, mx.float16, mx.bfloat16)
+
+Template = tuple[tuple[str, Any], ...]  # what a kernel is compiled for, by its names in the source
 
 _READ = """
   const bool* allowed = mask_ndim == 4 ? mask : nullptr;
