@@ -172,11 +172,7 @@ class ModelHandle:
             predict = self.scheduler.cost.predict
             self._wait_on(request_id, self._reuse.begin_again(live, prefill_seconds=predict))
         elif live.sequence.status is Status.PREFILLING:
-            drawn = self._reuse.open_late(live)
-            if drawn is not None:
-                live.sequence.take(drawn.token_id)
-            self._reuse.go_on(live)
-            return self._tell_opening(live, drawn)
+            return self._fill(live, self._reuse.open_late(live), self._reuse.go_on)
         return []
 
     def _end_patience(self) -> None:
@@ -278,19 +274,18 @@ class ModelHandle:
             if live.is_paused:
                 self._begin(live)  # what memory has lost comes from disk while the row computes
             if self._reuse is not None:
-                events += self._restore(live, self._reuse)
+                events += self._fill(live, self._reuse.open(live), self._reuse.restore)
         return events
 
-    def _restore(self, live: LiveRequest, reuse: Reuse) -> Events:
-        drawn = reuse.open(live)
-        if drawn is not None:
-            live.sequence.take(drawn.token_id)  # its row is complete without what draws it
-        reuse.restore(live)
-        return self._tell_opening(live, drawn)
-
-    def _tell_opening(self, live: LiveRequest, drawn: Drawn | None) -> Events:
+    def _fill(
+        self, live: LiveRequest, drawn: Drawn | None, fill: Callable[[LiveRequest], None]
+    ) -> Events:
+        """Its row, with what is kept; what of its answer that tells at once."""
         if drawn is None:
+            fill(live)
             return []
+        live.sequence.take(drawn.token_id)  # the row is complete without what draws it
+        fill(live)
         now, self.last_used_at = self._wall_clock(), self._clock()
         self._vitals.note_progress(decoded_tokens=1)
         is_new = not live.has_started or live.is_paused
