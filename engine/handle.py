@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from engine import wire
 from engine.core.cost import CostModel
@@ -253,7 +253,7 @@ class ModelHandle:
         fitting = self.memory.limit(self.spec, limits, may_batch=self.is_batchable)
         step = self.scheduler.schedule(now=self._clock(), others=others, fitting=fitting)
         self._make_room(step, limits)
-        events += self._announce(step)
+        events += self._start(self._rows_of(step), self._wall_clock())
         try:
             with self._vitals.stall.working(self.scheduler.expected_seconds):
                 self._keeping.before(step)
@@ -288,9 +288,7 @@ class ModelHandle:
         fill(live)
         now, self.last_used_at = self._wall_clock(), self._clock()
         self._vitals.note_progress(decoded_tokens=1)
-        is_new = not live.has_started or live.is_paused
-        started = [(live.request_id, live.start(now=now))] if is_new else []
-        return [*started, *self._add_token(live.sequence, drawn, now=now)]
+        return self._start([live], now) + self._add_token(live.sequence, drawn, now=now)
 
     def _make_room(self, step: Step, limits: Limits) -> None:
         if (estimate := self._estimate) is not None:
@@ -301,9 +299,8 @@ class ModelHandle:
         request_id = self.scheduler.find_request_id(row_id)
         return self._live[request_id] if request_id is not None else None
 
-    def _announce(self, step: Step) -> Events:
-        now = self._wall_clock()
-        begun = (live for live in self._rows_of(step) if not live.has_started or live.is_paused)
+    def _start(self, lives: Iterable[LiveRequest], now: float) -> Events:
+        begun = (live for live in lives if not live.has_started or live.is_paused)
         return [(live.request_id, live.start(now=now)) for live in begun]
 
     def _rows_of(self, step: Step) -> Iterator[LiveRequest]:
