@@ -153,9 +153,9 @@ class PrefixReuse:
 
     def open_late(self, live: LiveRequest) -> Drawn | None:
         """The same while the row computes, if there is much left to compute."""
-        return (
-            self.open(live) if live.sequence.slice_tokens_left >= LEAST_LATE_GAIN_TOKENS else None
-        )
+        if live.sequence.slice_tokens_left < LEAST_LATE_GAIN_TOKENS:
+            return None
+        return self.open(live)
 
     def restore(self, live: LiveRequest) -> None:
         """Fill the row that the request just got with what is in memory, if there is anything."""

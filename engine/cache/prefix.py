@@ -278,8 +278,9 @@ class PrefixCache:
 
     def _opening(self, query: Query) -> RecordKey | None:
         node = self.nodes.find(query.chain.opening(query.num_tokens))
-        is_kept = node is not None and node.has(_OPENING) and self._usable_by(query)(node)
-        return node.record(_OPENING) if node is not None and is_kept else None
+        if node is None or not node.has(_OPENING) or not self._usable_by(query)(node):
+            return None
+        return node.record(_OPENING)
 
     def _whole_plan(self, query: Query) -> RestorePlan | None:
         """Of all the prompt, its last token too, where a row that ends there serves: what follows

@@ -76,9 +76,10 @@ class Records:
     def touch(self, chain: Sequence[RecordKey]) -> None:
         """A chain was used, from its beginning."""
         self._memory.touch(reversed(chain))
-        if self._io is not None and chain:
+        written = [one for one in chain if self._is_on_disk(one)]
+        if self._io is not None and written:
             used_at = time.time()
-            self._io.maintain(lambda disk: disk.touch(chain, used_at))
+            self._io.maintain(lambda disk: disk.touch(written, used_at))
 
     def set_shares(self, model: str, *, memory: float, disk: float) -> None:
         """The parts of each tier's budget that a model may fill."""
@@ -180,6 +181,10 @@ class Records:
                 self.remove(tail.records())
 
     # --- inside
+
+    def _is_on_disk(self, record: RecordKey) -> bool:
+        node = self.nodes.get(record.block)
+        return node is not None and record.kind in node.on_disk
 
     def _add_row(self, row: Row) -> None:
         node = self.nodes.obtain(

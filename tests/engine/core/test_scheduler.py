@@ -11,7 +11,7 @@ import pytest
 from engine import wire
 from engine.core.cost import FIRST_USE_SECONDS
 from engine.core.pacing import Pace
-from engine.core.step import Step
+from engine.core.step import Slice, Step
 from tests.engine.core.scheduler_bench import PACE, Bench
 from tests.fakes import FakeRunner
 
@@ -297,6 +297,23 @@ def test_a_short_last_slice_draws(prompt_tokens: int, share: float | None, draws
     assert any(one.draws for step in bench.steps for one in step.slices) == draws
     assert sum(len(step.decodes) for step in bench.steps) == 3 - draws
     assert len(bench.drawn_at["a"]) == 3
+
+
+def test_a_last_slice_does_not_draw_over_a_boundary() -> None:
+    """Before the last token, where the row is to be copied."""
+    bench = Bench(drawing_share=0.1)
+    bench.add("a", prompt_tokens=40, max_tokens=3)
+    (sequence,) = bench.scheduler._waiting
+    sequence.boundaries = (39,)
+    bench.run()
+    assert [(one.stop_tokens, one.ends_at_boundary, one.draws) for one in slices_of(bench)] == [
+        (39, True, ())
+    ]
+    assert len(bench.drawn_at["a"]) == 3
+
+
+def slices_of(bench: Bench) -> list[Slice]:
+    return [one for step in bench.steps for one in step.slices]
 
 
 def test_several_short_tails_share_a_turn() -> None:
