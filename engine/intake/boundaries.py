@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from itertools import compress, count
 
 from engine.intake.encode import Conversation
 from engine.intake.limits import TooSlow
@@ -65,7 +66,7 @@ def token_positions(
     pattern = re.compile("|".join(map(re.escape, sorted(controls, key=len, reverse=True))))
     starts = [match.start() for match in pattern.finditer(rendered)]
     ids = frozenset(controls.values())
-    positions = [at for at, token_id in enumerate(token_ids) if token_id in ids]
+    positions = list(compress(count(), map(ids.__contains__, token_ids)))
     if len(starts) != len(positions):
         return ()
     found = set()

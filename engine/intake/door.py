@@ -76,6 +76,10 @@ class Door:
         except FolderUnusable as error:
             raise refusal.model_unusable(spec.name, str(error)) from error
 
+    def expire(self) -> None:
+        """Forget texts that nobody has sent for a while."""
+        self._library.expire()
+
 
 def _prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Prompt:
     if generate.messages is not None:

@@ -22,6 +22,7 @@ from engine.transport import BLOCK_MS, Entry, IntakeQueue, Outage, RedisAway
 
 MAX_TRIES = 2  # an entry that ended its intake so often is refused unseen
 PLACES_SECONDS = 1.0
+ROUND_SECONDS = 1.0
 RETRY_SECONDS = 0.25
 TRIAL_WAIT_MS = 10  # how long to read for new entries while grammars are being tried
 logger = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Doorman:
         self._models_line: str | None = None
         self._models: dict[str, wire.ModelSpec] = {}
         self._next_places = 0.0
+        self._next_round = 0.0
 
     def run(self, closing: threading.Event) -> None:
         """Until `closing` is set; Redis may be away meanwhile."""
@@ -72,6 +74,14 @@ class Doorman:
         for checked in list(self._on_trial.values()):
             self._answer(checked.entry, partial(self._admit_tried, checked))
         self._refresh_places()
+        self._make_round()
+
+    def _make_round(self) -> None:
+        """What need not be done for each request: an engine may be waiting for the processor."""
+        if time.monotonic() < self._next_round:
+            return
+        self._next_round = time.monotonic() + ROUND_SECONDS
+        self._door.expire()
         self._memory_check.prepare()
         if self._learn_models():
             self._warm_up()

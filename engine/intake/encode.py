@@ -9,12 +9,15 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import tokenizers
 
 from engine.intake.fill_in_middle import Layout
 from engine.intake.messages import Arguments, Message
+from engine.intake.piece_cache import PieceCache
+from engine.intake.seams import Seams
 
 FOREIGN_ROLES = frozenset({"user", "tool"})
 _BRACKETED = re.compile(r"<[^<>\n]{1,80}>")
@@ -55,6 +58,10 @@ class Encoder:
             for token in added
             if _LOOKS_LIKE_CONTROL.fullmatch(token.content) and token.content in template_source
         }
+        self._seams = Seams(
+            tokenizer, frozenset(one for one in self._control if one in template_source)
+        )
+        self.pieces = PieceCache()
         self._is_normalizing = tokenizer.normalizer is not None and any(
             token.normalized for token in added if token.content in self._control
         )
@@ -87,9 +94,24 @@ class Encoder:
         ids = ((one, self._tokenizer.token_to_id(one)) for one in self._control)
         return {one: found for one, found in ids if found is not None and one in template_source}
 
-    def encode_rendered(self, rendered: str, *, marker: str, max_tokens: int) -> tuple[int, ...]:
-        """Raises TooManyTokens, at once when a text is far too long."""
+    def encode_rendered(
+        self, rendered: str, *, marker: str, max_tokens: int, whose: str
+    ) -> tuple[int, ...]:
+        """Only what `whose` has not sent a moment ago is tokenized. Raises TooManyTokens, at once
+        when a text is far too long."""
         pieces = [piece for piece in rendered.split(marker) if piece]
+        self._check_characters(pieces, max_tokens)
+        parts = [part for piece in pieces for part in self._seams.parts(piece)]
+        known = {part: self.pieces.find(whose, part) for part in parts}
+        new = [part for part, token_ids in known.items() if token_ids is None]
+        encodings = self._tokenizer.encode_batch_fast(new, add_special_tokens=False)
+        for part, encoding in zip(new, encodings, strict=True):
+            known[part] = self.pieces.keep(whose, part, encoding.ids)
+        return _within(max_tokens, chain.from_iterable(known[part] or () for part in parts))
+
+    def encode_broken(self, text: str, *, marker: str, max_tokens: int) -> tuple[int, ...]:
+        """A text that is not expected again. Raises TooManyTokens."""
+        pieces = [piece for piece in text.split(marker) if piece]
         return self._encode(pieces, max_tokens=max_tokens, add_special_tokens=False)
 
     def encode_prompt(self, prompt: str, *, max_tokens: int) -> tuple[int, ...]:
@@ -98,17 +120,13 @@ class Encoder:
 
     def encode_pair(self, first: str, second: str, *, max_tokens: int) -> tuple[int, ...]:
         """Two texts that a model reads together, whatever they spell. Raises TooManyTokens."""
-        if len(first) + len(second) > max_tokens * _SUSPICIOUS_CHARACTERS_PER_TOKEN:
-            self._check_roughly([first, second], 2 * max_tokens)
+        self._check_characters([first, second], max_tokens)
         marker = _unused_character([first, second])
         if self._is_normalizing:
             first, second = self._revealed(first), self._revealed(second)
         broken = _breaker(self._present([first, second]), marker)
         one, other = (self._plain(broken(text).split(marker)) for text in (first, second))
-        token_ids = tuple(self._tokenizer.post_process(one, other).ids)
-        if len(token_ids) > max_tokens:
-            raise TooManyTokens(len(token_ids))
-        return token_ids
+        return _within(max_tokens, self._tokenizer.post_process(one, other).ids)
 
     def _plain(self, pieces: list[str]) -> tokenizers.Encoding:
         encodings = self._tokenizer.encode_batch_fast(pieces, add_special_tokens=False)
@@ -125,12 +143,9 @@ class Encoder:
         # What the tokenizer puts before every text: a beginning, or nothing.
         token_ids = tuple(self._tokenizer.encode("").ids[:1])
         for control, text in layout.pieces(broken(prefix), broken(suffix)):
-            pieces = [piece for piece in text.split(marker) if piece]
             token_ids += (self.token_id(control) or 0,)
-            token_ids += self._encode(pieces, max_tokens=max_tokens, add_special_tokens=False)
-        if len(token_ids) > max_tokens:
-            raise TooManyTokens(len(token_ids))
-        return token_ids
+            token_ids += self.encode_broken(text, marker=marker, max_tokens=max_tokens)
+        return _within(max_tokens, token_ids)
 
     def token_id(self, spelling: str) -> int | None:
         token_id: int | None = self._tokenizer.token_to_id(spelling)
@@ -139,14 +154,13 @@ class Encoder:
     def _encode(
         self, pieces: list[str], *, max_tokens: int, add_special_tokens: bool
     ) -> tuple[int, ...]:
-        length = sum(map(len, pieces))
-        if length > max_tokens * _SUSPICIOUS_CHARACTERS_PER_TOKEN:
-            self._check_roughly(pieces, 2 * max_tokens)
+        self._check_characters(pieces, max_tokens)
         encodings = self._tokenizer.encode_batch_fast(pieces, add_special_tokens=add_special_tokens)
-        token_ids = tuple(token_id for encoding in encodings for token_id in encoding.ids)
-        if len(token_ids) > max_tokens:
-            raise TooManyTokens(len(token_ids))
-        return token_ids
+        return _within(max_tokens, chain.from_iterable(one.ids for one in encodings))
+
+    def _check_characters(self, pieces: list[str], max_tokens: int) -> None:
+        if sum(map(len, pieces)) > max_tokens * _SUSPICIOUS_CHARACTERS_PER_TOKEN:
+            self._check_roughly(pieces, 2 * max_tokens)
 
     def _check_roughly(self, pieces: list[str], max_tokens: int) -> None:
         """Count in slices, which may split a token, until it is clearly too much."""
@@ -170,6 +184,14 @@ class Encoder:
         """The normalized text if a control token comes to light in it."""
         normalized: str = self._tokenizer.normalizer.normalize_str(text)
         return normalized if self._present([normalized]) else text
+
+
+def _within(max_tokens: int, token_ids: Iterable[int]) -> tuple[int, ...]:
+    """Raises TooManyTokens."""
+    all_of_them = tuple(token_ids)
+    if len(all_of_them) > max_tokens:
+        raise TooManyTokens(len(all_of_them))
+    return all_of_them
 
 
 def _breaker(spellings: frozenset[str], marker: str) -> Callable[[str], str]:

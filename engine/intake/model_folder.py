@@ -87,6 +87,11 @@ class Library:
             self._folders.popitem(last=False)
         return self._folders[key]
 
+    def expire(self) -> None:
+        """Forget texts that nobody has sent for a while."""
+        for folder in self._folders.values():
+            folder.encoder.pieces.expire()
+
 
 def _modified_at(path: str) -> int | None:
     try:

@@ -55,7 +55,9 @@ def render_prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int)
     template, said = _understand(generate, folder)
     rendered = _render(template, said, is_begun=generate.continues_last)
     encoder = folder.encoder
-    token_ids = encoder.encode_rendered(rendered, marker=said.marker, max_tokens=max_tokens)
+    token_ids = encoder.encode_rendered(
+        rendered, marker=said.marker, max_tokens=max_tokens, whose=generate.tenant
+    )
     boundaries = token_positions(
         turn_starts(rendered, said, template),
         rendered,

@@ -102,7 +102,7 @@ def _encode_question(
         Conversation(messages=[{"role": "user", "content": asked}], tools=[], options={})
     )
     rendered = f"{_BEFORE}{said.messages[0]['content']}{_AFTER}"
-    return folder.encoder.encode_rendered(rendered, marker=said.marker, max_tokens=max_tokens)
+    return folder.encoder.encode_broken(rendered, marker=said.marker, max_tokens=max_tokens)
 
 
 def _checked_ids(

@@ -9,6 +9,8 @@ import dataclasses
 import time
 from collections.abc import Collection, Iterator
 
+import redis
+
 from engine import wire
 from engine.transport.connection import Scripts, connect
 from engine.transport.exchange import FAILED_DEADLINE
@@ -51,18 +53,28 @@ class IntakeQueue:
         self._scripts = Scripts(self._redis)
         self._name = name
         self._next_reclaim = 0.0
+        self._may_have_left_some = (
+            True  # read and not answered, in a former life or before an outage
+        )
 
     def entries(self, *, held: Collection[str] = (), wait_ms: int = BLOCK_MS) -> Iterator[Entry]:
         """What this intake died with, what other dead intakes hold, then what is new.
 
-        `held`: ids of entries that are still being answered. Ends when nothing came in time.
+        `held`: ids of entries that are still being answered. Ends when nothing came in time. What
+        is not read to its end is begun anew by the next call.
         """
-        self._make_group()
-        yield from self._read("0", held=held)
+        if self._may_have_left_some:
+            yield from self._read("0", held=held)
+        self._may_have_left_some = True
         if time.monotonic() >= self._next_reclaim:
             self._next_reclaim = time.monotonic() + RECLAIM_SECONDS
             yield from self._reclaim(held)
-        yield from self._read(">", wait_ms=wait_ms)
+        num_new = 0
+        for entry in self._read(">", wait_ms=wait_ms):
+            yield entry
+            num_new += 1
+        # A read that nothing came of is no sign of life to Redis 6.2; looking back is one.
+        self._may_have_left_some = not num_new
 
     def models_line(self) -> str | None:
         """The encoded Configure in force."""
@@ -102,28 +114,27 @@ class IntakeQueue:
         """Tell waiting requests their place, end those past their deadline. Cheap to call often."""
         self._scripts("places", FAILED_DEADLINE, PLACES_MS)
 
-    def _make_group(self) -> None:
-        groups = self._redis.xinfo_groups(wire.Keys.INTAKE) if self._has_stream() else []
-        if not groups:
-            self._redis.xgroup_create(
-                wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP, id="0", mkstream=True
-            )
-
-    def _has_stream(self) -> bool:
-        return bool(self._redis.exists(wire.Keys.INTAKE))
-
     def _read(
         self, after: str, *, held: Collection[str] = (), wait_ms: int | None = None
     ) -> Iterator[Entry]:
-        answer = self._redis.xreadgroup(
-            wire.Keys.INTAKE_GROUP,
-            self._name,
-            {wire.Keys.INTAKE: after},
-            count=16,
-            block=wait_ms,
-        )
+        try:
+            answer = self._redis.xreadgroup(
+                wire.Keys.INTAKE_GROUP,
+                self._name,
+                {wire.Keys.INTAKE: after},
+                count=16,
+                block=wait_ms,
+            )
+        except redis.ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            self._make_group()
+            return
         for _, entries in answer or ():
             yield from self._tries(entries, held)
+
+    def _make_group(self) -> None:
+        self._redis.xgroup_create(wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP, id="0", mkstream=True)
 
     def _reclaim(self, held: Collection[str]) -> Iterator[Entry]:
         answer = self._redis.xautoclaim(

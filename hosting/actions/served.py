@@ -7,6 +7,7 @@ from functools import partial
 
 from django.db import transaction
 
+from accounts.kept import Kept
 from engine import wire
 from hosting.actions.ended import counting_ended
 from hosting.actions.generations import (
@@ -21,12 +22,19 @@ from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 
 
+_lives: Kept[None] = Kept()
+
+
 def start_served(orders: Sequence[Order]) -> list[Generation]:
     """Start all of them, which are one person's. Raises Refusal, and EngineUnavailable while no
     engine lives; then it starts none."""
+    _lives.get("an engine", _check_an_engine_lives)
+    return counting_ended(orders[0].user, partial(_start_all, orders))
+
+
+def _check_an_engine_lives() -> None:
     if not get_client().has_engine():
         raise EngineUnavailable("no engine is alive")
-    return counting_ended(orders[0].user, partial(_start_all, orders))
 
 
 def _start_all(orders: Sequence[Order]) -> list[Generation]:

@@ -244,6 +244,31 @@ def test_an_entry_that_killed_its_intake_is_read_again_and_counted(rig: Rig) -> 
     assert tries == [("a", 2), ("b", 1)]
 
 
+def test_what_was_read_and_not_answered_is_read_again(rig: Rig) -> None:
+    rig.submit("a", "b")
+    next(rig.intake.entries())  # and here Redis goes away
+    assert rig.admit_all() == ["admitted", "admitted"]
+
+
+def test_an_intake_without_work_is_alive(rig: Rig) -> None:
+    for wait_ms in (1000, 1000, 1):
+        list(rig.intake.entries(wait_ms=wait_ms))
+    (one,) = rig.redis.xinfo_consumers(wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP)
+    assert one["idle"] < 800
+    assert rig.client.is_intake_alive()
+
+
+def test_between_two_requests_intake_asks_for_the_next_one_and_nothing_else(rig: Rig) -> None:
+    rig.queue("a")
+    rig.redis.config_resetstat()
+    list(rig.intake.entries(wait_ms=1))
+    asked = rig.redis.info("commandstats")
+    assert {name: one["calls"] for name, one in asked.items()} == {
+        "cmdstat_config": 1,
+        "cmdstat_xreadgroup": 1,
+    }
+
+
 def test_a_request_forgotten_while_intake_has_its_entry_may_be_submitted_again(rig: Rig) -> None:
     rig.submit("a")
     rig.redis.delete(wire.Keys.request("a"))
