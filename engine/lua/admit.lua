@@ -28,9 +28,9 @@ end
 
 redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost / weight,
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
+push(model, class, tenant, id) -- first: Redis wakes whom it concerns in this order
 append_event(id, accepted)
 redis.call('HSET', pace_key(model), 'look_ahead', look_ahead)
-push(model, class, tenant, id)
 if num_waiting > 0 then tell_place(model, id, estimated_place(model, class, tenant, id)) end
 finish_entry()
 return { 'admitted', num_waiting, 0 }

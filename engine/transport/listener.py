@@ -39,6 +39,7 @@ class Listener:
         self._done_key = wire.Keys.engine_control(engine_name)
         self._done: str | None = None
         self._configure_line: str | None = None
+        self._may_be_configured = True
 
     def run(self) -> None:
         outage = Outage()
@@ -57,8 +58,13 @@ class Listener:
             self._catch_up(cursors[wire.Keys.CONTROL])
             self._cursors = cursors
         self._note_done()
-        self._read_configure()
-        for key, entries in self._redis.xread(self._cursors, block=BLOCK_MS) or ():
+        if self._may_be_configured:
+            self._read_configure()
+        self._may_be_configured = True
+        answer = self._redis.xread(self._cursors, block=BLOCK_MS) or ()
+        # Whom work waits for has no time to look
+        self._may_be_configured = [key for key, _ in answer] != [wire.Keys.WORK]
+        for key, entries in answer:
             self._cursors[key] = entries[-1][0]
             if key == wire.Keys.WORK:
                 self._on_work()
@@ -84,7 +90,7 @@ class Listener:
             self._redis.set(self._done_key, self._done)
 
     def _read_configure(self) -> None:
-        """Each turn, so that a Configure whose message was lost counts too."""
+        """Now and then at least, so that a Configure whose message was lost counts too."""
         line = self._redis.get(wire.Keys.MODELS)
         if line is not None and line != self._configure_line:
             self._configure_line = line
