@@ -49,6 +49,7 @@ class Exchange:
         self._scripts = Scripts(connection)
         self._engine_name = engine_name
         self._held: dict[str, Held] = {}
+        self._behind: dict[str, Held] = {}  # those of which Redis lacks events
 
     def release_former_life(self) -> None:
         """What an engine of this name held when it died goes back to the queue, as a crash."""
@@ -81,12 +82,13 @@ class Exchange:
             held = self._held.get(request_id)
             if held is not None and not held.is_ended:
                 held.add(event)
+                self._behind[request_id] = held
 
     def send(self) -> list[Dropped]:
         """Store all that is not yet in Redis. Returns the requests that are no longer ours."""
         dropped = []
-        while behind := [held for held in self._held.values() if held.is_behind]:
-            dropped += self._emit(behind)
+        while self._behind:
+            dropped += self._emit([*self._behind.values()])
         return dropped
 
     def verify(self) -> list[Dropped]:
@@ -113,6 +115,7 @@ class Exchange:
     def give_back(self) -> None:
         """All leases return to the queue, no crash counted."""
         self._held.clear()
+        self._behind.clear()
         self._release("unheld")
 
     def _emit(self, rows: Sequence[Held]) -> list[Dropped]:
@@ -129,9 +132,14 @@ class Exchange:
             reply = self._restore(held)
         if reply == _VOID:
             del self._held[held.request_id]
+            self._behind.pop(held.request_id, None)
             return [] if held.is_ended else [Dropped(request_id=held.request_id)]
         held.stored = min(reply, len(held.events))
-        if held.is_ended and not held.is_behind:
+        if held.is_behind:
+            self._behind[held.request_id] = held
+            return []
+        self._behind.pop(held.request_id, None)
+        if held.is_ended:
             held.ended_at = held.ended_at or time.monotonic()
         return []
 
