@@ -33,6 +33,7 @@ _IDLE_WAIT_SECONDS = 0.5
 _BLOCKED_WAIT_SECONDS = 0.02
 _SHORT_WAIT_SECONDS = 0.001  # for the disk, for a grammar
 _SHOW_SECONDS = 0.25
+_SHOW_LATEST_SECONDS = 0.75  # where somebody waits for a first token meanwhile
 _PORTION_SECONDS = 2.0  # what a portion of a load is expected to take at most
 
 Received = AnyDelivery | Dropped | wire.Notice
@@ -81,6 +82,7 @@ class Worker:
     def turn(self) -> None:
         for message in self._transport.receive(self._wait_seconds):
             self._publish(self._handle(message))
+        is_awaited = self._is_awaited
         self._publish(self._pool.end_overdue(self._wall_clock()))
         self._advance_models()
         self._take_fetched()
@@ -91,8 +93,15 @@ class Worker:
             handle.persist()
         self._admit_next_suspect()
         self._want_more()
-        self._look_after_memory()
-        self._show()
+        # What this turn has told is on its way in another thread, which needs the interpreter too
+        is_awaited = is_awaited or self._is_awaited
+        self._reclaimer.after_step(now=self._clock(), awaits_first_token=is_awaited)
+        self._show(_SHOW_LATEST_SECONDS if is_awaited else _SHOW_SECONDS)
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Somebody waits for a first token."""
+        return any(handle.awaits_first_token for handle in self._pool.handles)
 
     @property
     def _wait_seconds(self) -> float:
@@ -211,14 +220,10 @@ class Worker:
                 invitations[name] = invitation
         self._transport.want(wanted, invitations)
 
-    def _look_after_memory(self) -> None:
-        awaits = any(handle.awaits_first_token for handle in self._pool.handles)
-        self._reclaimer.after_step(now=self._clock(), awaits_first_token=awaits)
-
-    def _show(self) -> None:
+    def _show(self, after_seconds: float) -> None:
         """Refresh what the heartbeat shows, a few times a second."""
         now = self._clock()
-        if now - self._shown_at < _SHOW_SECONDS:
+        if now - self._shown_at < after_seconds:
             return
         self._shown_at = now
         rows = [row for handle in self._pool.handles for row in handle.row_statuses()]
