@@ -10,6 +10,7 @@ with the ORM takes ten times as long as SQLite needs to answer it.
 Without values_list() it gives `objects(person=7)`.
 
     update_rows(User, {7: {"name": "Ann"}, 8: {"name": "Bob"}})
+    insert_row(Generation(...))
 """
 
 from __future__ import annotations
@@ -102,6 +103,28 @@ def update_rows(model: type[Model], rows: Mapping[Any, Mapping[str, Any]]) -> No
     ]
     with connection.cursor() as cursor:
         cursor.executemany(_written_update(model, names), params)
+
+
+def insert_row(made: Model) -> None:
+    """As save(force_insert=True) of a row that brings its primary key; no signal is sent."""
+    connection = connections[DEFAULT_DB_ALIAS]
+    params = [
+        field.get_db_prep_save(field.pre_save(made, add=True), connection)
+        for field in made._meta.concrete_fields
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_written_insert(type(made)), params)
+    made._state.adding = False
+    made._state.db = DEFAULT_DB_ALIAS
+
+
+@functools.cache
+def _written_insert(model: type[Model]) -> str:
+    names = connections[DEFAULT_DB_ALIAS].ops.quote_name
+    fields = model._meta.concrete_fields
+    columns = ", ".join(names(field.column) for field in fields)
+    places = ", ".join("%s" for _ in fields)
+    return f"INSERT INTO {names(model._meta.db_table)} ({columns}) VALUES ({places})"
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from django.utils import timezone
 from accounts.ledger import Line, record_usage, spend
 from accounts.limits import shared_budget_of
 from accounts.models import ApiKey, UsageRecord, User
-from accounts.prepared import Given, prepared, update_rows
+from accounts.prepared import Given, insert_row, prepared, update_rows
 from engine import wire
 from hosting.actions.admission import Asked, Terms, admit, unlimited
 from hosting.actions.background import enqueue
@@ -125,8 +125,8 @@ def start_generation(order: Order) -> Generation:
         generation.meters = terms.meters
         command = order.command(generation, terms)
         generation.request = wire.encode(command)
-        generation.save(force_insert=True)
-        transaction.on_commit(partial(submit, command))
+        insert_row(generation)
+        transaction.on_commit(partial(submit, command, generation.request))
     return generation
 
 
@@ -199,9 +199,10 @@ def close_cancelled(generation: Generation) -> bool:
     return close_generation(generation.pk, cancelled_before_start())
 
 
-def submit(command: Submitted) -> None:
+def submit(command: Submitted, line: str) -> None:
+    """`line`: the command encoded."""
     try:
-        get_client().submit(command)
+        get_client().submit(command, line=line)
     except EngineUnavailable:
         logger.warning("submission put off", extra={"request_id": command.request_id})
 

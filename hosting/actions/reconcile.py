@@ -51,4 +51,4 @@ def _restore(generation: Generation) -> None:
         close_cancelled(generation)
         return
     logger.warning("submitted again: Redis did not know it", extra={"request_id": generation.pk})
-    submit(wire.decode(generation.request))
+    submit(wire.decode(generation.request), generation.request)

@@ -21,7 +21,6 @@ from hosting.actions.outcome import failure
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 
-
 _lives: Kept[None] = Kept()
 
 
@@ -50,10 +49,10 @@ def cancel_generations(generations: Sequence[Generation]) -> None:
 def submit_again(request_id: str) -> bool:
     """What Redis has forgotten and somebody waits for. False where there is nothing to follow."""
     wanted = Generation.objects.open().filter(pk=request_id, is_cancel_requested=False)
-    command = wanted.values_list("request", flat=True).first()
-    if command is None:
+    line = wanted.values_list("request", flat=True).first()
+    if line is None:
         return get_client().has_request(request_id)  # asked again by others, it may have ended
-    submit(wire.decode(command))
+    submit(wire.decode(line), line)
     return True
 
 

@@ -57,9 +57,12 @@ class EngineClient:
             for name in ("submit", "cancel", "waiting")
         }
 
-    def submit(self, command: wire.Generate | wire.Embed | wire.Rerank) -> None:
-        """Hand a request to intake. Does nothing when Redis already knows its id."""
-        self._submit(command, wire.encode(command))
+    def submit(
+        self, command: wire.Generate | wire.Embed | wire.Rerank, *, line: str | None = None
+    ) -> None:
+        """Hand a request to intake. Does nothing when Redis already knows its id. `line`: the
+        command encoded, where it is at hand."""
+        self._submit(command, line or wire.encode(command))
 
     def count_tokens(self, generate: wire.Generate) -> None:
         """Ask intake for the length of this prompt; `generate` itself is never answered."""

@@ -9,13 +9,14 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
+from django.db import IntegrityError
 from django.db.models import Count, Max, QuerySet, Value
 from django.db.models.sql.compiler import SQLCompiler
 from django.forms.models import model_to_dict
 
 from accounts.keys import create_api_key
 from accounts.models import ApiKey, UsageRecord, User
-from accounts.prepared import Given, prepared, update_rows
+from accounts.prepared import Given, insert_row, prepared, update_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -143,3 +144,31 @@ def test_rows_are_found_by_a_uuid() -> None:
     line = UsageRecord.objects.create(generation_id=uuid.uuid4(), model_name="demo", end="stop")
     assert _line().objects(generation=line.generation_id) == [line]
     assert _line().objects(generation=uuid.uuid4()) == []
+
+
+def test_an_inserted_row_is_the_one_that_save_makes() -> None:
+    def made(number: int) -> UsageRecord:
+        return UsageRecord(
+            generation_id=uuid.UUID(int=number),
+            user=User.objects.get(email="p1@example.org"),
+            kind=UsageRecord.Kind.API,
+            model_name="it's 100 % \N{GRINNING FACE}",
+            prompt_tokens=2**40,
+            queued_seconds=0.25,
+            created_at=FIRST,
+        )
+
+    saved, inserted = made(1), made(2)
+    saved.pk, inserted.pk = 1001, 1002
+    saved.save(force_insert=True)
+    insert_row(inserted)
+    assert (inserted._state.adding, inserted._state.db) == (False, saved._state.db)
+    rows = [model_to_dict(UsageRecord.objects.get(pk=one.pk)) for one in (saved, inserted)]
+    differing = {name for name in rows[0] if rows[0][name] != rows[1][name]}
+    assert differing <= {"id", "generation_id"}
+
+
+def test_a_row_is_inserted_once() -> None:
+    person = User.objects.get(email="p1@example.org")
+    with pytest.raises(IntegrityError):
+        insert_row(User(pk=person.pk, email="another@example.org"))

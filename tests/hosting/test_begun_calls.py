@@ -30,10 +30,10 @@ class HeldSubmission:
         self.has_come = threading.Event()
         self.may_go = threading.Event()
 
-    def __call__(self, command: wire.Generate) -> None:
+    def __call__(self, command: wire.Generate, line: str) -> None:
         self.has_come.set()
         assert self.may_go.wait(WAIT_SECONDS)
-        submit(command)
+        submit(command, line)
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ async def test_a_call_is_submitted_after_one_way_to_the_database(
         ways.append(arguments)
         return go(*arguments)
 
-    def noting(command: wire.Generate) -> None:
+    def noting(command: wire.Generate, line: str) -> None:
         at_submission.append(len(ways))
-        submit(command)
+        submit(command, line)
 
     monkeypatch.setattr(threads, "submit", counting)
     monkeypatch.setattr("hosting.actions.generations.submit", noting)
