@@ -76,9 +76,9 @@ class Door:
         except FolderUnusable as error:
             raise refusal.model_unusable(spec.name, str(error)) from error
 
-    def expire(self) -> None:
-        """Forget texts that nobody has sent for a while."""
-        self._library.expire()
+    def forget_texts(self, *, at_once: bool) -> None:
+        """Those that nobody has sent for a while, or all."""
+        self._library.forget_texts(at_once=at_once)
 
 
 def _prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Prompt:

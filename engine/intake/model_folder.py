@@ -15,6 +15,7 @@ import tokenizers
 
 from engine.core.encoder_config import is_cross_encoder, is_encoder, most_positions
 from engine.intake.encode import Encoder
+from engine.intake.piece_cache import KEEP_SECONDS
 from engine.intake.template import Template, TemplateRefused
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit, text_config
 
@@ -87,10 +88,10 @@ class Library:
             self._folders.popitem(last=False)
         return self._folders[key]
 
-    def expire(self) -> None:
-        """Forget texts that nobody has sent for a while."""
+    def forget_texts(self, *, at_once: bool) -> None:
+        """Those that nobody has sent for a while, or all."""
         for folder in self._folders.values():
-            folder.encoder.pieces.expire()
+            folder.encoder.pieces.forget(unused_seconds=0.0 if at_once else KEEP_SECONDS)
 
 
 def _modified_at(path: str) -> int | None:

@@ -13,7 +13,8 @@ from array import array
 from collections.abc import Callable, Iterable
 
 KEEP_SECONDS = 300.0
-MAX_TOKENS = 4_000_000  # of 4 bytes each
+MAX_BYTES = 16 * 1024**2
+_ENTRY_BYTES = 256  # about what one takes beside its tokens
 
 
 class PieceCache:
@@ -24,7 +25,7 @@ class PieceCache:
         self._pieces: collections.OrderedDict[bytes, tuple[float, array[int]]] = (
             collections.OrderedDict()
         )
-        self.num_tokens = 0
+        self.num_bytes = 0
 
     def find(self, whose: str, text: str) -> array[int] | None:
         key = _key(whose, text)
@@ -37,21 +38,26 @@ class PieceCache:
     def keep(self, whose: str, text: str, token_ids: Iterable[int]) -> array[int]:
         """They are returned as `find` will."""
         key, kept = _key(whose, text), array("I", token_ids)
-        _, former = self._pieces.pop(key, (0.0, array("I")))
+        if former := self._pieces.pop(key, None):
+            self.num_bytes -= _num_bytes(former[1])
         self._pieces[key] = self._clock(), kept
-        self.num_tokens += len(kept) - len(former)
-        self._let_go(lambda _: self.num_tokens > MAX_TOKENS)
+        self.num_bytes += _num_bytes(kept)
+        self._let_go(lambda _: self.num_bytes > MAX_BYTES)
         return kept
 
-    def expire(self) -> None:
-        """Forget what nobody has sent for a while."""
-        oldest = self._clock() - KEEP_SECONDS
-        self._let_go(lambda used_at: used_at < oldest)
+    def forget(self, *, unused_seconds: float) -> None:
+        """What nobody has sent for so long."""
+        latest = self._clock() - unused_seconds
+        self._let_go(lambda used_at: used_at <= latest)
 
     def _let_go(self, is_wanted: Callable[[float], bool]) -> None:
         while self._pieces and is_wanted(next(iter(self._pieces.values()))[0]):
             _, (_, token_ids) = self._pieces.popitem(last=False)
-            self.num_tokens -= len(token_ids)
+            self.num_bytes -= _num_bytes(token_ids)
+
+
+def _num_bytes(token_ids: array[int]) -> int:
+    return token_ids.itemsize * len(token_ids) + _ENTRY_BYTES
 
 
 def _key(whose: str, text: str) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import redis
 
@@ -20,6 +20,7 @@ BLOCK_MS = 1000
 RECLAIM_IDLE_MS = 30_000
 RECLAIM_SECONDS = 5.0
 PLACES_MS = 900
+RawEntry = tuple[str, dict[str, str]]
 _TYPICAL_OUTPUT_TOKENS = 256  # what an answer is charged in advance, corrected at its end
 
 
@@ -53,9 +54,9 @@ class IntakeQueue:
         self._scripts = Scripts(self._redis)
         self._name = name
         self._next_reclaim = 0.0
-        self._may_have_left_some = (
-            True  # read and not answered, in a former life or before an outage
-        )
+        self._heard = "-"
+        # Unanswered, in a former life or before an outage
+        self._may_have_left_some = True
 
     def entries(self, *, held: Collection[str] = (), wait_ms: int = BLOCK_MS) -> Iterator[Entry]:
         """What this intake died with, what other dead intakes hold, then what is new.
@@ -64,13 +65,13 @@ class IntakeQueue:
         is not read to its end is begun anew by the next call.
         """
         if self._may_have_left_some:
-            yield from self._read("0", held=held)
+            yield from self._left(held)
         self._may_have_left_some = True
         if time.monotonic() >= self._next_reclaim:
             self._next_reclaim = time.monotonic() + RECLAIM_SECONDS
             yield from self._reclaim(held)
         num_new = 0
-        for entry in self._read(">", wait_ms=wait_ms):
+        for entry in self._tries(self._read(">", wait_ms=wait_ms), ()):
             yield entry
             num_new += 1
         # A read that nothing came of is no sign of life to Redis 6.2; looking back is one.
@@ -80,6 +81,14 @@ class IntakeQueue:
         """The encoded Configure in force."""
         line: str | None = self._redis.get(wire.Keys.MODELS)
         return line
+
+    def is_anybody_to_be_forgotten(self) -> bool:
+        """Whether engines were told to forget somebody since the last call."""
+        entries = self._redis.xrange(wire.Keys.CONTROL, min=self._heard)
+        if entries:
+            self._heard = f"({entries[-1][0]}"
+        notices = (wire.decode(fields["m"]) for _, fields in entries)
+        return any(isinstance(one, wire.ForgetTenant) for one in notices)
 
     def beats(self) -> list[wire.EngineStatus]:
         """The last heartbeat of every engine that is alive."""
@@ -114,9 +123,13 @@ class IntakeQueue:
         """Tell waiting requests their place, end those past their deadline. Cheap to call often."""
         self._scripts("places", FAILED_DEADLINE, PLACES_MS)
 
-    def _read(
-        self, after: str, *, held: Collection[str] = (), wait_ms: int | None = None
-    ) -> Iterator[Entry]:
+    def _left(self, held: Collection[str]) -> Iterator[Entry]:
+        after = "0"
+        while entries := self._read(after):
+            yield from self._tries(entries, held)
+            after = entries[-1][0]
+
+    def _read(self, after: str, *, wait_ms: int | None = None) -> list[RawEntry]:
         try:
             answer = self._redis.xreadgroup(
                 wire.Keys.INTAKE_GROUP,
@@ -129,9 +142,8 @@ class IntakeQueue:
             if not str(error).startswith("NOGROUP"):
                 raise
             self._make_group()
-            return
-        for _, entries in answer or ():
-            yield from self._tries(entries, held)
+            return []
+        return [entry for _, entries in answer or () for entry in entries]
 
     def _make_group(self) -> None:
         self._redis.xgroup_create(wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP, id="0", mkstream=True)
@@ -142,9 +154,7 @@ class IntakeQueue:
         )
         yield from self._tries(answer[1], held)
 
-    def _tries(
-        self, entries: list[tuple[str, dict[str, str]]], held: Collection[str]
-    ) -> Iterator[Entry]:
+    def _tries(self, entries: Sequence[RawEntry], held: Collection[str]) -> Iterator[Entry]:
         for entry_id, fields in entries:
             # Redis 6.2 hands out pending entries that were deleted
             if not fields or entry_id in held:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from engine import wire
 from engine.core.delivery import Dropped
 from engine.residents import TURN_SECONDS
@@ -279,58 +277,6 @@ def test_an_engine_that_waits_for_a_grammar_is_not_stalled() -> None:
     engine.turn(20)
     assert engine.kinds("a")[-1] == "Prefilled"
     assert stalled_seconds(engine, seconds=20) == 0
-
-
-def test_buffers_are_given_back_after_a_request() -> None:
-    engine = Engine()
-    engine.ask("a")
-    engine.run("a")
-    engine.turn(10)
-    assert engine.memory.num_clears == 1
-
-
-@pytest.mark.parametrize(("prompt", "least_turns"), [([5] * 2000, 10), ([5], 1)])
-def test_buffers_are_not_given_back_until_a_first_token_is_told(
-    prompt: list[int], least_turns: int
-) -> None:
-    engine = Engine(spec("fake", most_slice_tokens=16))
-    engine.ask("a")
-    engine.run("a")
-    engine.clock.now += 1
-    engine.ask("b", prompt=prompt, max_tokens=90)
-    num_clears = []
-    while not engine.transport.tokens("b"):
-        engine.turn()
-        num_clears.append(engine.memory.num_clears)
-    engine.turn()
-    assert num_clears == [0] * len(num_clears) and len(num_clears) >= least_turns
-    assert engine.memory.num_clears == 1
-
-
-def test_the_heartbeat_is_not_made_in_the_turn_that_tells_a_first_token() -> None:
-    engine = Engine()
-    engine.ask("a")
-    engine.run("a")
-    engine.turn(10)
-    engine.clock.now += 0.5
-    engine.ask("b", prompt=[5], max_tokens=500)
-    rows = []
-    while len(engine.transport.tokens("b")) < 2:
-        engine.turn()
-        rows.append(len(engine.vitals.status().rows))
-    assert rows[0] == 0 and rows[-1] == 1
-
-
-def test_the_heartbeat_is_made_however_many_wait_for_first_tokens() -> None:
-    engine = Engine(spec("fake", most_slice_tokens=16))
-    engine.ask("a")
-    engine.run("a")
-    engine.turn(10)
-    engine.ask("b", prompt=[5] * 2000, max_tokens=500)
-    engine.clock.now += 1
-    engine.turn(2)
-    assert not engine.transport.tokens("b")
-    assert len(engine.vitals.status().rows) == 1
 
 
 def test_it_stops_when_told_to() -> None:

@@ -11,6 +11,7 @@ from engine.intake.doorman import Doorman
 from engine.intake.grammar_desk import GrammarDesk
 from engine.intake.model_folder import Library
 from engine.transport import Entry, IntakeQueue
+from hosting.engine_client import EngineClient
 
 
 class CountingQueue(IntakeQueue):
@@ -36,3 +37,23 @@ def test_heartbeats_are_read_while_nobody_waits(redis_url: str) -> None:
     queue = CountingQueue(redis_url, closing)
     Doorman(queue, Door(Library()), GrammarDesk()).run(closing)
     assert queue.num_beats == 1
+
+
+class NotingDoor(Door):
+    """What it was told to forget."""
+
+    def __init__(self) -> None:
+        super().__init__(Library())
+        self.forgotten: list[bool] = []
+
+    def forget_texts(self, *, at_once: bool) -> None:
+        self.forgotten.append(at_once)
+
+
+def test_whoever_is_to_be_forgotten_is_forgotten_here_too(redis_url: str) -> None:
+    door = NotingDoor()
+    for _ in range(2):
+        closing = threading.Event()
+        Doorman(CountingQueue(redis_url, closing), door, GrammarDesk()).run(closing)
+        EngineClient(redis_url).forget_tenant("user:1")
+    assert door.forgotten == [False, True]

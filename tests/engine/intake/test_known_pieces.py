@@ -149,13 +149,24 @@ def test_what_somebody_else_has_sent_is_tokenized_all_the_same(
         assert counted.num_characters > 2000
 
 
+def test_what_is_to_be_forgotten_is_tokenized_again(
+    door: Door, check: Check, counted: CountingTokenizer
+) -> None:
+    for at_once, is_known in ((False, True), (True, False)):
+        check(messages=talk("q" * 2000), context_limit_tokens=100_000)
+        door.forget_texts(at_once=at_once)
+        counted.num_characters = 0
+        check(messages=talk("q" * 2000), context_limit_tokens=100_000)
+        assert (counted.num_characters == 0) == is_known
+
+
 def test_a_long_time_of_asking_changes_no_token(make_folder: MakeFolder) -> None:
     """Conversations that grow, are edited and come again, of two people, with room for few."""
     folder = make_folder(tokenizer=make_tokenizer())
     spec = wire.ModelSpec(name="demo", path=str(folder), context_limit_tokens=100_000)
     chance, door = random.Random(7), Door(Library())
     talks: list[list[str]] = [[] for _ in range(4)]
-    with mock.patch.object(piece_cache, "MAX_TOKENS", 3000):
+    with mock.patch.object(piece_cache, "MAX_BYTES", 20_000):
         for number in range(150):
             contents = chance.choice(talks)
             if contents and chance.random() < 0.3:
@@ -177,14 +188,14 @@ def test_texts_are_forgotten_when_nobody_sends_them_any_more() -> None:
     now = KEEP_SECONDS / 2
     assert list(pieces.find("a", "used") or ()) == [3]
     now = KEEP_SECONDS + 1
-    pieces.expire()
+    pieces.forget(unused_seconds=KEEP_SECONDS)
     assert pieces.find("a", "old") is None
     assert list(pieces.find("a", "used") or ()) == [3]
-    assert pieces.num_tokens == 1
+    assert pieces.num_bytes == 256 + 4
 
 
 def test_what_was_used_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(piece_cache, "MAX_TOKENS", 4)
+    monkeypatch.setattr(piece_cache, "MAX_BYTES", 2 * (256 + 8))
     pieces = PieceCache()
     pieces.keep("a", "one", [1, 2])
     pieces.keep("a", "two", [3, 4])
@@ -193,7 +204,7 @@ def test_what_was_used_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -
     pieces.keep("a", "three", [5, 6])
     assert pieces.find("a", "two") is None
     assert list(pieces.find("a", "one") or ()) == [1, 2]
-    assert pieces.num_tokens == 4
+    assert pieces.num_bytes == 2 * (256 + 8)
     assert pieces.find("b", "one") is None
 
 

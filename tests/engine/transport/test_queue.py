@@ -250,6 +250,17 @@ def test_what_was_read_and_not_answered_is_read_again(rig: Rig) -> None:
     assert rig.admit_all() == ["admitted", "admitted"]
 
 
+def test_all_that_an_intake_died_with_is_read_however_much_it_is(rig: Rig) -> None:
+    wanted = [f"a{number}" for number in range(40)]
+    rig.submit(*wanted)
+    for _ in range(3):
+        rig.intake._read(">", wait_ms=1)  # and here it dies
+    reborn = IntakeQueue(rig.url, name="intake-1")
+    rig.submit("new")
+    held = {entry_id for entry_id, _ in rig.redis.xrange(wire.Keys.INTAKE, count=20)}
+    assert [one.request_id for one in reborn.entries(held=held)] == [*wanted[20:], "new"]
+
+
 def test_an_intake_without_work_is_alive(rig: Rig) -> None:
     for wait_ms in (1000, 1000, 1):
         list(rig.intake.entries(wait_ms=wait_ms))
@@ -267,6 +278,14 @@ def test_between_two_requests_intake_asks_for_the_next_one_and_nothing_else(rig:
         "cmdstat_config": 1,
         "cmdstat_xreadgroup": 1,
     }
+
+
+def test_intake_hears_once_that_somebody_is_to_be_forgotten(rig: Rig) -> None:
+    rig.client.clear_cache("demo")
+    assert not rig.intake.is_anybody_to_be_forgotten()
+    rig.client.forget_tenant("user:1")
+    rig.client.load_model("demo")
+    assert [rig.intake.is_anybody_to_be_forgotten() for _ in range(2)] == [True, False]
 
 
 def test_a_request_forgotten_while_intake_has_its_entry_may_be_submitted_again(rig: Rig) -> None:
