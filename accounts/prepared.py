@@ -106,7 +106,8 @@ def update_rows(model: type[Model], rows: Mapping[Any, Mapping[str, Any]]) -> No
 
 
 def insert_row(made: Model) -> None:
-    """As save(force_insert=True) of a row that brings its primary key; no signal is sent."""
+    """As save(force_insert=True) of a row that brings its primary key, of a model without parents
+    and without values that the database makes; no signal is sent."""
     connection = connections[DEFAULT_DB_ALIAS]
     params = [
         field.get_db_prep_save(field.pre_save(made, add=True), connection)

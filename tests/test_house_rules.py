@@ -29,6 +29,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "engine/safe_reuse.py": 1,  # a cache fault is a miss
     "engine/intake/doorman.py": 1,  # end of a request: refused
     "engine/intake/model_folder.py": 1,  # tokenizers raises plain Exception
+    "engine/intake/seams.py": 1,  # tokenizers raises plain Exception
     "engine/model/encoder_vectors.py": 1,  # tokenizers raises plain Exception
     "engine/model/loader.py": 1,  # end of a load: mlx_lm raises whatever a broken folder provokes
     "engine/vector_handle.py": 1,  # a bundle: the request at fault ends

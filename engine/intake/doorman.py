@@ -81,7 +81,7 @@ class Doorman:
         if time.monotonic() < self._next_round:
             return
         self._next_round = time.monotonic() + ROUND_SECONDS
-        self._door.forget_texts(at_once=self._queue.is_anybody_to_be_forgotten())
+        self._door.forget_texts(at_once=self._queue.is_anything_to_be_forgotten())
         self._memory_check.prepare()
         if self._learn_models():
             self._warm_up()

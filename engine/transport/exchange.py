@@ -49,7 +49,7 @@ class Exchange:
         self._scripts = Scripts(connection)
         self._engine_name = engine_name
         self._held: dict[str, Held] = {}
-        self._behind: dict[str, Held] = {}  # those of which Redis lacks events
+        self._behind: dict[str, Held] = {}  # of those the ones of which Redis lacks events
 
     def release_former_life(self) -> None:
         """What an engine of this name held when it died goes back to the queue, as a crash."""
@@ -73,6 +73,7 @@ class Exchange:
         for request_id, values, history in pulled:
             held = held_from(request_id, _pairs(values), history)
             self._held[request_id] = held
+            self._behind.pop(request_id, None)
             deliveries.append(delivery_from(held))
         return deliveries
 

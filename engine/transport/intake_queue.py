@@ -14,6 +14,7 @@ import redis
 from engine import wire
 from engine.transport.connection import Scripts, connect
 from engine.transport.exchange import FAILED_DEADLINE
+from engine.transport.listener import LASTING
 
 BLOCK_MS = 1000
 # Longer than checking one request may take; then its intake is dead.
@@ -54,7 +55,7 @@ class IntakeQueue:
         self._scripts = Scripts(self._redis)
         self._name = name
         self._next_reclaim = 0.0
-        self._heard = "-"
+        self._heard: str | None = None
         # Unanswered, in a former life or before an outage
         self._may_have_left_some = True
 
@@ -82,13 +83,15 @@ class IntakeQueue:
         line: str | None = self._redis.get(wire.Keys.MODELS)
         return line
 
-    def is_anybody_to_be_forgotten(self) -> bool:
-        """Whether engines were told to forget somebody since the last call."""
-        entries = self._redis.xrange(wire.Keys.CONTROL, min=self._heard)
+    def is_anything_to_be_forgotten(self) -> bool:
+        """Whether engines were told to forget something since the last call."""
+        if self._heard is None:
+            last = self._redis.xrevrange(wire.Keys.CONTROL, count=1)
+            self._heard = last[0][0] if last else "0-0"
+        entries = self._redis.xrange(wire.Keys.CONTROL, min=f"({self._heard}")
         if entries:
-            self._heard = f"({entries[-1][0]}"
-        notices = (wire.decode(fields["m"]) for _, fields in entries)
-        return any(isinstance(one, wire.ForgetTenant) for one in notices)
+            self._heard = entries[-1][0]
+        return any(isinstance(wire.decode(fields["m"]), LASTING) for _, fields in entries)
 
     def beats(self) -> list[wire.EngineStatus]:
         """The last heartbeat of every engine that is alive."""

@@ -7,6 +7,7 @@ it hears when it starts. It does not know what commands do.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from engine.transport.inbox import Inbox
 
 BLOCK_MS = 500  # also how long closing may take
 RETRY_SECONDS = 0.25
+LOOK_SECONDS = 1.0
 LASTING = (wire.ForgetTenant, wire.ClearCache, wire.Unpublish)
 
 
@@ -39,7 +41,7 @@ class Listener:
         self._done_key = wire.Keys.engine_control(engine_name)
         self._done: str | None = None
         self._configure_line: str | None = None
-        self._may_be_configured = True
+        self._next_look = self._looked_at = 0.0
 
     def run(self) -> None:
         outage = Outage()
@@ -58,12 +60,12 @@ class Listener:
             self._catch_up(cursors[wire.Keys.CONTROL])
             self._cursors = cursors
         self._note_done()
-        if self._may_be_configured:
+        if time.monotonic() >= self._next_look:
             self._read_configure()
-        self._may_be_configured = True
+        self._next_look = 0.0
         answer = self._redis.xread(self._cursors, block=BLOCK_MS) or ()
-        # Whom work waits for has no time to look
-        self._may_be_configured = [key for key, _ in answer] != [wire.Keys.WORK]
+        if [key for key, _ in answer] == [wire.Keys.WORK]:  # for which an engine is waited for
+            self._next_look = self._looked_at + LOOK_SECONDS
         for key, entries in answer:
             self._cursors[key] = entries[-1][0]
             if key == wire.Keys.WORK:
@@ -90,7 +92,8 @@ class Listener:
             self._redis.set(self._done_key, self._done)
 
     def _read_configure(self) -> None:
-        """Now and then at least, so that a Configure whose message was lost counts too."""
+        """Every second at least, so that a Configure whose message was lost counts too."""
+        self._looked_at = time.monotonic()
         line = self._redis.get(wire.Keys.MODELS)
         if line is not None and line != self._configure_line:
             self._configure_line = line

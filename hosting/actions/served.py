@@ -26,7 +26,7 @@ _lives: Kept[None] = Kept()
 
 def start_served(orders: Sequence[Order]) -> list[Generation]:
     """Start all of them, which are one person's. Raises Refusal, and EngineUnavailable while no
-    engine lives; then it starts none."""
+    engine has lived for half a second; then it starts none."""
     _lives.get("an engine", _check_an_engine_lives)
     return counting_ended(orders[0].user, partial(_start_all, orders))
 

@@ -52,8 +52,10 @@ class NotingDoor(Door):
 
 def test_whoever_is_to_be_forgotten_is_forgotten_here_too(redis_url: str) -> None:
     door = NotingDoor()
+    closing = threading.Event()
+    queue = CountingQueue(redis_url, closing)
     for _ in range(2):
-        closing = threading.Event()
-        Doorman(CountingQueue(redis_url, closing), door, GrammarDesk()).run(closing)
+        closing.clear()
+        Doorman(queue, door, GrammarDesk()).run(closing)
         EngineClient(redis_url).forget_tenant("user:1")
     assert door.forgotten == [False, True]

@@ -99,6 +99,16 @@ def test_usual_tokenizers_can_be_cut() -> None:
     assert uncut == ["lstrip", "single-word", "normalized", "overlapping"]
 
 
+def test_a_tokenizer_that_cannot_read_the_probe_is_not_cut() -> None:
+    unknown = models.WordLevel({"the": 0}, unk_token="[UNK]")
+    tokenizer = Tokenizer(unknown)
+    tokenizer.add_special_tokens(list(SPECIAL))
+    with pytest.raises(Exception, match=r"UNK|unk"):
+        ids_of(tokenizer, "another")
+    text = "<|im_start|>" * 100
+    assert Seams(tokenizer, frozenset(SPECIAL)).parts(text) == [text]
+
+
 class CountingTokenizer:
     """Hands on, and counts the characters that are tokenized."""
 

@@ -280,12 +280,16 @@ def test_between_two_requests_intake_asks_for_the_next_one_and_nothing_else(rig:
     }
 
 
-def test_intake_hears_once_that_somebody_is_to_be_forgotten(rig: Rig) -> None:
-    rig.client.clear_cache("demo")
-    assert not rig.intake.is_anybody_to_be_forgotten()
+def test_intake_hears_once_that_something_is_to_be_forgotten(rig: Rig) -> None:
+    rig.redis.xadd(wire.Keys.CONTROL, {"m": "of another version"})
     rig.client.forget_tenant("user:1")
+    assert not rig.intake.is_anything_to_be_forgotten()  # it knows nothing yet
     rig.client.load_model("demo")
-    assert [rig.intake.is_anybody_to_be_forgotten() for _ in range(2)] == [True, False]
+    assert not rig.intake.is_anything_to_be_forgotten()
+    for forget in (rig.client.forget_tenant, rig.client.clear_cache, rig.client.unpublish):
+        forget("one")
+        rig.client.load_model("demo")
+        assert [rig.intake.is_anything_to_be_forgotten() for _ in range(2)] == [True, False]
 
 
 def test_a_request_forgotten_while_intake_has_its_entry_may_be_submitted_again(rig: Rig) -> None:
