@@ -53,15 +53,15 @@ def numbers_of(refusal: str | None) -> tuple[float, float, int, int]:
     return float(needed), float(limit), int(shorter), int(output or 0)
 
 
-def with_steady_advice(advise: Callable[[], int], ask: Callable[[int], T]) -> tuple[int, T]:
-    """What was answered while the advice stayed the same: the estimate learns from what was
-    accepted before, and then more may fit."""
+def with_steady_advice(advise: Callable[[], int], ask: Callable[[int], T]) -> T:
+    """All that was answered while the advice stayed the same: the estimate learns from what was
+    accepted before, and intake hears of it some seconds later."""
     advice = advise()
     for _ in range(10):
         answer = ask(advice)
         before, advice = advice, advise()
         if advice == before:
-            return advice, answer
+            return answer
     raise AssertionError("the advice does not come to rest")
 
 
@@ -74,18 +74,18 @@ def test_what_a_refusal_advises_is_accepted_and_one_token_more_is_not(
         assert needed > limit == pytest.approx(CEILING_GB * 1024, abs=0.1)
         return LONG_TOKENS - shorter
 
-    def ask_beyond(fitting: int) -> list[tuple[int, str | None]]:
+    def ask(fitting: int) -> tuple[list[tuple[int, str | None]], list[str | None]]:
         beyond = (fitting + 1, ANSWER_TOKENS), (fitting, ANSWER_TOKENS + 1)
-        return [(one[1], refusal_of(client, narrow, *one)) for one in beyond]
+        refused = [(one[1], refusal_of(client, narrow, *one)) for one in beyond]
+        advised = (fitting, ANSWER_TOKENS), (fitting + 1, ANSWER_TOKENS - 1)
+        with ThreadPoolExecutor(len(advised)) as threads:
+            return refused, [*threads.map(lambda one: refusal_of(client, narrow, *one), advised)]
 
-    fitting, answers = with_steady_advice(fitting_tokens, ask_beyond)
-    for max_tokens, refusal in answers:
+    refused, accepted = with_steady_advice(fitting_tokens, ask)
+    for max_tokens, refusal in refused:
         told = numbers_of(refusal)
         assert told[0] > told[1] and told[2:] == (1, max_tokens - 1)
-    advised = (fitting, ANSWER_TOKENS), (fitting + 1, ANSWER_TOKENS - 1)
-    with ThreadPoolExecutor(len(advised)) as threads:
-        refusals = threads.map(lambda one: refusal_of(client, narrow, *one), advised)
-        assert list(refusals) == [None, None]
+    assert accepted == [None, None]
 
 
 def test_the_chat_page_is_told_the_same(stack: Stack, narrow: str) -> None:
@@ -103,9 +103,10 @@ def test_the_chat_page_is_told_the_same(stack: Stack, narrow: str) -> None:
             shorter_words = -(-int(numbers["shorter_by_tokens"]) // 2)  # of two tokens each
             return LONG_TOKENS // 2 - shorter_words
 
-        fitting, beyond = with_steady_advice(fitting_words, lambda words: end_of(words + 1))
+        beyond, finished = with_steady_advice(
+            fitting_words, lambda words: (end_of(words + 1), end_of(words))
+        )
         assert beyond["type"] == "Refused"
-        finished = end_of(fitting)
         assert finished["type"] == "Finished"
         assert isinstance(finished["usage"], dict)
         assert finished["usage"]["completion_tokens"] < MAX_TOKENS  # as many as there is room for
