@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime
 import functools
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections
@@ -122,7 +122,7 @@ def insert_row(made: Model) -> None:
 @functools.cache
 def _written_insert(model: type[Model]) -> str:
     names = connections[DEFAULT_DB_ALIAS].ops.quote_name
-    fields = model._meta.concrete_fields
+    fields: Sequence[Any] = model._meta.concrete_fields
     columns = ", ".join(names(field.column) for field in fields)
     places = ", ".join("%s" for _ in fields)
     return f"INSERT INTO {names(model._meta.db_table)} ({columns}) VALUES ({places})"
