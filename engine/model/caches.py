@@ -50,6 +50,14 @@ def start_evaluating(caches: Caches) -> None:
     mx.async_eval([layer.state for layer in caches])  # type: ignore[no-untyped-call]
 
 
+def share_counts(caches: Caches) -> None:
+    """Layers of padded rows count tokens alike: in one array, which is computed once, not in one of
+    each layer."""
+    padded = [layer for layer in _growing_layers(caches) if isinstance(layer, BatchKVCache)]
+    for layer in padded[1:]:
+        layer.offset = padded[0].offset
+
+
 def release_inputs(caches: Caches) -> None:
     """Recurrent layers keep the end of what they convolved as a view, which holds all of it."""
     for layer in caches:

@@ -46,11 +46,29 @@ def check_batching(model: Any) -> Iterator[bool | None]:
     yield _is_alike([rows.logits for rows in alone], together.logits)
 
 
-class _Rows:
-    """These prompts as the rows of one batch; the inputs of all steps are fixed."""
+def answer_alike(model: Any, step: Any) -> bool:
+    """Whether `step` in the place of this model gives its logits in decode steps, of rows together
+    and of one alone."""
+    for prompts in (_PROMPTS, _PROMPTS[:1]):
+        both = [_Rows(model, prompts), _Rows(model, prompts, step=step)]
+        for rows in both:
+            for _ in rows.run():
+                pass
+        first, second = (rows.logits for rows in both)
+        if not _is_alike([first], second):
+            return False
+    return True
 
-    def __init__(self, model: Any, prompts: tuple[tuple[int, ...], ...]) -> None:
+
+class _Rows:
+    """These prompts as the rows of one batch; the inputs of all steps are fixed. `step`: what
+    computes decode steps, None: the model does."""
+
+    def __init__(
+        self, model: Any, prompts: tuple[tuple[int, ...], ...], *, step: Any = None
+    ) -> None:
         self._model = model
+        self._step = step or model
         self._prompts = prompts
         self._steps: list[mx.array] = []
 
@@ -65,7 +83,7 @@ class _Rows:
         for number, prompt in enumerate(self._prompts):
             rows.append(_prefilled(self._model, number, prompt))
             yield None
-        batch = RowBatch(self._model)
+        batch = RowBatch(self._step)
         batch.join(rows)
         for step in range(_NUM_STEPS):
             self._steps.append(batch.forward())

@@ -37,7 +37,7 @@ class Reader:
     def __init__(self, model: Any) -> None:
         self._model = model
         self.trims = False
-        body, head = _parts_of(getattr(model, "language_model", model))
+        body, head = parts_of(model)
         self._layers: Any = getattr(body, "layers", None) or getattr(model, "layers", None)
         self.logits = self._find_logits(body, head)
         is_same = _is_same(self._probe(), self._trimmed_probe())
@@ -119,8 +119,9 @@ class _Trimmed:
         return self._layer(states[:, -1:], *arguments, **named)
 
 
-def _parts_of(model: Any) -> tuple[Any, Any]:
+def parts_of(model: Any) -> tuple[Any, Any]:
     """Body and head; None for one that is not where mlx-lm's models have it."""
+    model = getattr(model, "language_model", model)
     body = getattr(model, "model", None) or getattr(model, "backbone", None)
     head = getattr(model, "lm_head", None)
     if head is None:  # the embedding serves as one

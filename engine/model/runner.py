@@ -21,7 +21,7 @@ from engine import wire
 from engine.cache.captures import Payload
 from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
-from engine.model import kernels, snapshots
+from engine.model import cuda_step, kernels, snapshots
 from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
@@ -80,6 +80,7 @@ class Runner:
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
         self._reader = Reader(model)
+        self._decode = cuda_step.decoding(model)
         self.reset()
 
     @property
@@ -176,7 +177,7 @@ class Runner:
     def reset(self) -> None:
         """Forget every row, after a failure: host counters and arrays may disagree."""
         self._batch = GroupedBatch(
-            self._model, pass_bytes=self._pass_bytes, together_bytes=self._together_bytes
+            self._decode, pass_bytes=self._pass_bytes, together_bytes=self._together_bytes
         )
         self._sampler = BatchSampler()
         self._sampled: dict[int | None, SampledRow] = {None: idle_row()}

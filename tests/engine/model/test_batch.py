@@ -47,6 +47,15 @@ def test_rows_of_unequal_length_are_padded() -> None:
     assert not batch_of(20, 12).is_level
 
 
+def test_layers_of_padded_rows_count_in_one_array() -> None:
+    batch = batch_of(20, 12, 7)
+    for tokens in (1, 2):
+        step(batch)
+        first, *others = (layer.offset for layer in batch._caches)
+        assert others and all(one is first for one in others)
+        assert first.tolist() == [20 + tokens, 12 + tokens, 7 + tokens]
+
+
 @pytest.mark.parametrize("name", ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next"])
 def test_rows_that_become_equal_need_no_mask_any_more(name: str) -> None:
     batch = batch_of(12, 20, 12, name=name)

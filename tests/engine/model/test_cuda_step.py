@@ -1,0 +1,171 @@
+"""Decode steps of models built as Llama's or Qwen3's, in fewer operations: the same tokens.
+
+The kernels run where there is a GPU, elsewhere what they do in MLX's own operations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx import nn
+from mlx.utils import tree_flatten
+from mlx_lm.models import gemma, llama, qwen2, qwen3
+
+from engine.model import caches as row_caches
+from engine.model import cuda_decode, cuda_gate, cuda_heads, cuda_step, kernels
+from engine.model.batch import NewRow, RowBatch
+from tests.engine.model import cuda_by_mlx
+
+SHAPE = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 300,
+    "rms_norm_eps": 1e-6,
+    "tie_word_embeddings": False,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+KNOWN = {
+    "qwen3": (qwen3, {"head_dim": 32, "rope_theta": 1e6, "max_position_embeddings": 4096}),
+    "llama": (llama, {"tie_word_embeddings": True}),
+    "llama3": (llama, {"rope_scaling": LLAMA3, "attention_bias": True}),
+    "qwen2": (qwen2, {}),
+}
+UNKNOWN = {
+    "gemma": (gemma, {"head_dim": 16}),
+    "windows": (
+        llama,
+        {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4096},
+    ),
+}
+
+
+def make_model(family: Any, changes: dict[str, Any]) -> Any:
+    mx.random.seed(8)
+    taken = {one.name for one in dataclasses.fields(family.ModelArgs)}
+    given = {name: one for name, one in (SHAPE | changes).items() if name in taken}
+    arguments = family.ModelArgs(model_type="any", **given)
+    model = family.Model(arguments)
+    wider = [(name, one * 3.0) for name, one in tree_flatten(model.parameters())]
+    model.load_weights(wider)
+    mx.eval(model.parameters())
+    return model
+
+
+@pytest.fixture(autouse=True)
+def on_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Where it is not, as if it were."""
+    monkeypatch.setattr(kernels, "plans_shapes", lambda model: True)
+    if not mx.cuda.is_available():
+        monkeypatch.setattr(cuda_heads, "prepare", cuda_by_mlx.prepare)
+        monkeypatch.setattr(cuda_gate, "gate", cuda_by_mlx.gate)
+        monkeypatch.setattr(cuda_decode, "attend", cuda_by_mlx.attend)
+    yield
+
+
+def history(model: Any, step: Any) -> list[list[int]]:
+    """Greedy tokens of rows that come and go."""
+    batch, drawn = RowBatch(step), []
+    for number, length in enumerate((70, 9, 130, 64)):
+        batch.join([prefilled(model, number, length)])
+        drawn += tokens_of(batch, 3)
+    batch.leave((2, 0))
+    drawn += tokens_of(batch, 3)
+    batch.join([prefilled(model, 9, 200)])
+    return drawn + tokens_of(batch, 70)
+
+
+def prefilled(model: Any, row_id: int, length: int) -> NewRow:
+    caches = row_caches.new_caches(model)
+    prompt = [(7 * row_id + 3 * place) % 290 for place in range(length)]
+    model(mx.array([prompt], mx.uint32), cache=caches)
+    row_caches.evaluate(caches)
+    return NewRow(row_id=row_id, token_id=11, length=length, caches=caches)
+
+
+def tokens_of(batch: RowBatch, number: int) -> list[list[int]]:
+    drawn: list[list[int]] = []
+    for _ in range(number):
+        tokens = mx.argmax(batch.forward(), axis=-1)
+        batch.feed(tokens)
+        drawn.append(tokens.tolist())  # type: ignore[arg-type]
+    return drawn
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_rows_that_come_and_go_have_the_models_own_tokens(name: str) -> None:
+    model = make_model(*KNOWN[name])
+    expected = history(model, model)
+    step = cuda_step.decoding(model)
+    assert step is not model
+    assert history(model, step) == expected
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_weights_stay_what_they_were_and_are_there_once(name: str) -> None:
+    model = make_model(*KNOWN[name])
+    before = {name: mx.array(one) for name, one in tree_flatten(model.parameters())}
+    mx.eval(before)
+    mx.clear_cache()
+    held = mx.get_active_memory()
+    step = cuda_step.decoding(model)
+    after = dict(tree_flatten(model.parameters()))
+    assert after.keys() == before.keys()
+    assert all(mx.array_equal(after[name], one) for name, one in before.items())
+    assert step is not model
+    assert mx.get_active_memory() - held < 0.05 * sum(one.nbytes for one in before.values())
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_other_families_decode_their_own_way(name: str) -> None:
+    model = make_model(*UNKNOWN[name])
+    assert cuda_step.decoding(model) is model
+
+
+def test_so_do_models_of_other_parts() -> None:
+    model = make_model(*KNOWN["qwen3"])
+    nn.quantize(model, group_size=32)
+    assert cuda_step.decoding(model) is model
+    model = make_model(*KNOWN["qwen3"])
+    model.layers[1].self_attn.k_norm.eps = 1e-2
+    assert cuda_step.decoding(model) is model
+    model = make_model(*KNOWN["qwen3"])
+    model.layers[1].self_attn.k_norm.set_dtype(mx.float16)
+    assert cuda_step.decoding(model) is model
+
+
+def test_so_do_models_without_our_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "plans_shapes", lambda model: False)
+    model = make_model(*KNOWN["qwen3"])
+    assert cuda_step.decoding(model) is model
+
+
+def test_a_step_that_answers_otherwise_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_rotation(heads: Any, projected: mx.array, positions: mx.array) -> Any:
+        return cuda_by_mlx.prepare(heads, projected, mx.zeros_like(positions))
+
+    monkeypatch.setattr(cuda_heads, "prepare", without_rotation)
+    model = make_model(*KNOWN["qwen3"])
+    assert cuda_step.decoding(model) is model
+
+
+def test_other_caches_decode_the_models_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model(*KNOWN["qwen3"])
+    step = cuda_step.decoding(model)
+    assert step is not model
+    caches = [one.to_quantized(group_size=32) for one in prefilled(model, 1, 40).caches]
+    monkeypatch.setattr(step, "_model", lambda token_ids, *, cache: (token_ids, cache))
+    token = mx.array([[5]], mx.uint32)
+    assert step(token, cache=caches) == (token, caches)
