@@ -131,6 +131,7 @@ class DeviceShelf:
         new_caches = _caches_of(spec, loaded)
         runner = Runner(
             loaded.model,
+            decode=loaded.decode,
             decode_token=voice.decode_token,
             new_caches=new_caches,
             together_bytes=self._memory.together_bytes,

@@ -46,18 +46,17 @@ def check_batching(model: Any) -> Iterator[bool | None]:
     yield _is_alike([rows.logits for rows in alone], together.logits)
 
 
-def answer_alike(model: Any, step: Any) -> bool:
-    """Whether `step` in the place of this model gives its logits in decode steps, of rows together
-    and of one alone."""
+def check_step(model: Any, step: Any) -> Iterator[bool | None]:
+    """None after each forward; at last whether `step` in the place of this model gives its logits
+    in decode steps, of rows together and of one alone."""
+    verdicts = []
     for prompts in (_PROMPTS, _PROMPTS[:1]):
         both = [_Rows(model, prompts), _Rows(model, prompts, step=step)]
         for rows in both:
-            for _ in rows.run():
-                pass
+            yield from rows.run()
         first, second = (rows.logits for rows in both)
-        if not _is_alike([first], second):
-            return False
-    return True
+        verdicts.append(_is_alike([first], second))
+    yield all(verdicts)
 
 
 class _Rows:

@@ -21,7 +21,7 @@ from engine import wire
 from engine.cache.captures import Payload
 from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
-from engine.model import cuda_step, kernels, snapshots
+from engine.model import kernels, snapshots
 from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
@@ -61,18 +61,19 @@ class Runner:
         model: Any,
         *,
         decode_token: Callable[[int], str],
+        decode: Callable[..., mx.array] | None = None,
         new_caches: Callable[[], Caches] | None = None,
         runs_ahead: bool | None = None,
         together_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ):
-        """`runs_ahead`: None means where the device computes beside the host. `new_caches`: how an
-        empty row is made, None means as the model does. `together_bytes`: so much of what is copied
-        may be alive twice."""
+        """`decode`: what computes decode steps, `new_caches`: how an empty row is made; None means
+        the model does. `runs_ahead`: None means where the device computes beside the host.
+        `together_bytes`: so much of what is copied may be alive twice."""
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
         self._stacks = not on_cpu
-        self._model = model
+        self._model, self._decode = model, decode or model
         self._new_caches = new_caches or partial(row_caches.new_caches, model)
         self._decode_token = decode_token
         self._clock = clock
@@ -80,7 +81,6 @@ class Runner:
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
         self._reader = Reader(model)
-        self._decode = cuda_step.decoding(model)
         self.reset()
 
     @property

@@ -23,7 +23,7 @@ from engine import wire
 from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
-from engine.model import kernels
+from engine.model import direct_step, kernels
 from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
 from tests.bench.names import BATCH_GENERATOR, HEARTH
@@ -115,7 +115,12 @@ class OurLoop:
         spec = wire.ModelSpec(name="bench", path="/", max_rows=rows, stall_ms=stall_ms)
         self._handle = ModelHandle(
             spec,
-            runner=Runner(model, decode_token=str, together_bytes=DeviceMemory().together_bytes),
+            runner=Runner(
+                model,
+                decode=direct_step.found(model),
+                decode_token=str,
+                together_bytes=DeviceMemory().together_bytes,
+            ),
             voice=FakeVoice(),
             ledger=TimeLedger(),
             vitals=Vitals(engine_name="bench", memory=FakeMemory()),

@@ -22,7 +22,7 @@ import mlx.core as mx
 from engine import wire
 from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.core.step import Join, Slice, Step
-from engine.model import kernels
+from engine.model import direct_step, kernels
 from engine.model.loader import load
 from engine.model.memory import DeviceMemory, PeakMeter
 from engine.model.runner import Runner
@@ -173,7 +173,12 @@ def measure(name: str, model: Any, estimate: Estimate, mixes: list[Mix]) -> Iter
     peaks = PeakMeter()
     usual = estimate.correction
     model_peaks = ModelPeaks(estimate, runs_ahead=estimate.numbers.may_fuse)
-    plain = Runner(model, decode_token=str, together_bytes=estimate.numbers.together_bytes)
+    plain = Runner(
+        model,
+        decode=direct_step.found(model),
+        decode_token=str,
+        together_bytes=estimate.numbers.together_bytes,
+    )
     runner = MeasuredRunner(plain, model_peaks, peaks)
     for number, mix in enumerate(mixes):
         gc.collect()

@@ -38,7 +38,7 @@ def make_handle(loaded: LoadedModel) -> ModelHandle:
     voice = ModelVoice(loaded.tokenizer)
     return ModelHandle(
         wire.ModelSpec(name="bench", path="", max_rows=NUM_ROWS),
-        runner=Runner(loaded.model, decode_token=voice.decode_token),
+        runner=Runner(loaded.model, decode=loaded.decode, decode_token=voice.decode_token),
         voice=voice,
         ledger=TimeLedger(),
         vitals=Vitals(engine_name="bench", memory=FakeMemory()),

@@ -57,9 +57,15 @@ def make_handle(
 ) -> ModelHandle:
     model = loaded(name)
     real = ModelVoice(model.tokenizer)
+    runner = Runner(
+        model.model,
+        decode=model.decode,
+        decode_token=real.decode_token,
+        runs_ahead=runs_ahead,
+    )
     return ModelHandle(
         wire.ModelSpec(name=name, path="", max_rows=max_rows, **changes),
-        runner=wrap(Runner(model.model, decode_token=real.decode_token, runs_ahead=runs_ahead)),
+        runner=wrap(runner),
         voice=voice or real,
         reuse=reuse,
         ledger=TimeLedger(),

@@ -1,6 +1,6 @@
 """The kernels of decode steps on CUDA that are no attention, where they run: what MLX would do.
 
-`test_cuda_step.py` holds whole models that use them.
+`test_direct_step.py` holds whole models that use them.
 """
 
 from __future__ import annotations

@@ -20,12 +20,15 @@ from engine.model import (
     cpu_slices,
     cuda_attention,
     cuda_decode,
+    cuda_gate,
+    cuda_heads,
     kernels,
     loader,
 )
 from engine.model.batch import NewRow, RowBatch
 from engine.model.capability import check_batching
 from engine.model.loader import load
+from tests.engine.model import cuda_by_mlx
 from tests.tiny_models import tiny_model_path
 
 ROWS, KEY_HEADS, LENGTH, SIZE = 3, 2, 37, 16
@@ -74,11 +77,13 @@ def decoding(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     ) -> mx.array:
         asked.append(queries.shape)
         mask, starts = named["mask"], named["starts"]
-        if starts is not None:
+        if starts is not None and mask is not None:
             assert mx.array_equal(mx.argmax(mask, axis=-1).flatten(), starts), "skips what counts"
-        return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
+        return cuda_by_mlx.attend(queries, keys, values, scale=scale, mask=mask, starts=starts)
 
     monkeypatch.setattr(cuda_decode, "attend", attend)
+    monkeypatch.setattr(cuda_heads, "prepare", cuda_by_mlx.prepare)
+    monkeypatch.setattr(cuda_gate, "gate", cuda_by_mlx.gate)
     return asked
 
 

@@ -1,22 +1,30 @@
-"""Decode steps of models built as Llama's or Qwen3's, in fewer operations: the same tokens.
+"""Decode steps of models built as Llama's or Qwen3's, past their modules: the same tokens.
 
-The kernels run where there is a GPU, elsewhere what they do in MLX's own operations.
+As on CUDA, and as elsewhere. The kernels run where there is a GPU; where not, what they do in MLX's
+own operations.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
 import pytest
 from mlx import nn
 from mlx.utils import tree_flatten
-from mlx_lm.models import gemma, llama, qwen2, qwen3
+from mlx_lm.models import activations, gemma, llama, qwen2, qwen3
 
 from engine.model import caches as row_caches
-from engine.model import cuda_decode, cuda_gate, cuda_heads, cuda_step, kernels
+from engine.model import (
+    cuda_attention,
+    cuda_decode,
+    cuda_gate,
+    cuda_heads,
+    direct_layer,
+    direct_step,
+    kernels,
+)
 from engine.model.batch import NewRow, RowBatch
 from tests.engine.model import cuda_by_mlx
 
@@ -64,15 +72,25 @@ def make_model(family: Any, changes: dict[str, Any]) -> Any:
     return model
 
 
-@pytest.fixture(autouse=True)
-def on_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture
+def on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it is not, as if it were."""
     monkeypatch.setattr(kernels, "plans_shapes", lambda model: True)
     if not mx.cuda.is_available():
         monkeypatch.setattr(cuda_heads, "prepare", cuda_by_mlx.prepare)
         monkeypatch.setattr(cuda_gate, "gate", cuda_by_mlx.gate)
         monkeypatch.setattr(cuda_decode, "attend", cuda_by_mlx.attend)
-    yield
+        monkeypatch.setattr(direct_layer, "_bound", as_on_cuda)
+
+
+def as_on_cuda(part: Any, name: str) -> Any:
+    return {"swiglu": activations.swiglu}.get(name, cuda_attention.attention)
+
+
+@pytest.fixture(params=["cuda", "elsewhere"])
+def anywhere(request: pytest.FixtureRequest) -> None:
+    if request.param == "cuda":
+        request.getfixturevalue("on_cuda")
 
 
 def history(model: Any, step: Any) -> list[list[int]]:
@@ -104,15 +122,17 @@ def tokens_of(batch: RowBatch, number: int) -> list[list[int]]:
     return drawn
 
 
+@pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("name", KNOWN)
 def test_rows_that_come_and_go_have_the_models_own_tokens(name: str) -> None:
     model = make_model(*KNOWN[name])
     expected = history(model, model)
-    step = cuda_step.decoding(model)
+    step = direct_step.found(model)
     assert step is not model
     assert history(model, step) == expected
 
 
+@pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("name", KNOWN)
 def test_weights_stay_what_they_were_and_are_there_once(name: str) -> None:
     model = make_model(*KNOWN[name])
@@ -120,7 +140,7 @@ def test_weights_stay_what_they_were_and_are_there_once(name: str) -> None:
     mx.eval(before)
     mx.clear_cache()
     held = mx.get_active_memory()
-    step = cuda_step.decoding(model)
+    step = direct_step.found(model)
     after = dict(tree_flatten(model.parameters()))
     assert after.keys() == before.keys()
     assert all(mx.array_equal(after[name], one) for name, one in before.items())
@@ -128,42 +148,49 @@ def test_weights_stay_what_they_were_and_are_there_once(name: str) -> None:
     assert mx.get_active_memory() - held < 0.05 * sum(one.nbytes for one in before.values())
 
 
+@pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_other_families_decode_their_own_way(name: str) -> None:
     model = make_model(*UNKNOWN[name])
-    assert cuda_step.decoding(model) is model
+    assert direct_step.found(model) is model
 
 
-def test_so_do_models_of_other_parts() -> None:
+def test_parts_of_other_kinds_are_called() -> None:
     model = make_model(*KNOWN["qwen3"])
     nn.quantize(model, group_size=32)
-    assert cuda_step.decoding(model) is model
+    expected = history(model, model)
+    step = direct_step.found(model)
+    assert step is not model
+    assert history(model, step) == expected
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_what_the_kernels_do_not_know_decodes_the_models_way() -> None:
+    model = make_model(*KNOWN["qwen3"])
+    nn.quantize(model, group_size=32)
+    assert direct_step.found(model) is model
     model = make_model(*KNOWN["qwen3"])
     model.layers[1].self_attn.k_norm.eps = 1e-2
-    assert cuda_step.decoding(model) is model
+    assert direct_step.found(model) is model
     model = make_model(*KNOWN["qwen3"])
     model.layers[1].self_attn.k_norm.set_dtype(mx.float16)
-    assert cuda_step.decoding(model) is model
+    assert direct_step.found(model) is model
 
 
-def test_so_do_models_without_our_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "plans_shapes", lambda model: False)
-    model = make_model(*KNOWN["qwen3"])
-    assert cuda_step.decoding(model) is model
-
-
+@pytest.mark.usefixtures("on_cuda")
 def test_a_step_that_answers_otherwise_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_rotation(heads: Any, projected: mx.array, positions: mx.array) -> Any:
         return cuda_by_mlx.prepare(heads, projected, mx.zeros_like(positions))
 
     monkeypatch.setattr(cuda_heads, "prepare", without_rotation)
     model = make_model(*KNOWN["qwen3"])
-    assert cuda_step.decoding(model) is model
+    assert direct_step.found(model) is model
 
 
+@pytest.mark.usefixtures("anywhere")
 def test_other_caches_decode_the_models_way(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model(*KNOWN["qwen3"])
-    step = cuda_step.decoding(model)
+    step = direct_step.found(model)
     assert step is not model
     caches = [one.to_quantized(group_size=32) for one in prefilled(model, 1, 40).caches]
     monkeypatch.setattr(step, "_model", lambda token_ids, *, cache: (token_ids, cache))

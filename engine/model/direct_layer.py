@@ -1,0 +1,94 @@
+"""One layer of a model that is built as Llama's or Qwen3's, for one token of each row.
+
+    x = x + W_o attention(rotate(norm(W_q n)), rotate(norm(W_k n)), W_v n),  n = norm(x)
+    x = x + W_down (silu(W_gate n) * W_up n),                                n = norm(x)
+
+Qwen3 norms queries and keys, Llama does not.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+
+Function = Callable[..., mx.array]
+
+
+class DirectLayer:
+    """Whose attention and activation it uses is as kernels.py has bound them."""
+
+    def __init__(self, layer: Any) -> None:
+        attends, thinks = layer.self_attn, layer.mlp
+        self._attention = _bound(attends, "scaled_dot_product_attention")
+        self._swiglu = _bound(thinks, "swiglu")
+        self._scale, self._rotate = attends.scale, function_of(attends.rope)
+        self._num_heads, self._num_key_heads = attends.n_heads, attends.n_kv_heads
+        self._norm, self._second_norm = map(
+            function_of, (layer.input_layernorm, layer.post_attention_layernorm)
+        )
+        self._queries, self._keys, self._values = (
+            function_of(attends[name]) for name in ("q_proj", "k_proj", "v_proj")
+        )
+        self._norms = [function_of(attends[one]) for one in ("q_norm", "k_norm") if one in attends]
+        self._join = function_of(attends.o_proj)
+        self._gate, self._up = function_of(thinks.gate_proj), function_of(thinks.up_proj)
+        self._narrow = function_of(thinks.down_proj)
+
+    def __call__(self, x: mx.array, cache: Any, positions: Any, mask: Any) -> mx.array:
+        """x [B, 1, hidden] before and after. `positions`: of all rows, or of each [B]."""
+        queries, keys, values = self._heads(self._norm(x), positions)
+        keys, values = cache.update_and_fetch(keys, values)
+        answer = self._attention(queries, keys, values, cache=cache, scale=self._scale, mask=mask)
+        x = x + self._join(answer.reshape(len(x), 1, -1))
+        return x + self._narrow(self._open(self._second_norm(x)))
+
+    def _heads(self, x: mx.array, positions: Any) -> tuple[mx.array, mx.array, mx.array]:
+        """[B, heads, 1, size] each."""
+        rows, num_key_heads = len(x), self._num_key_heads
+        queries = self._queries(x).reshape(rows, self._num_heads, 1, -1)
+        keys = self._keys(x).reshape(rows, num_key_heads, 1, -1)
+        values = self._values(x).reshape(rows, num_key_heads, 1, -1)
+        if self._norms:
+            queries, keys = self._norms[0](queries), self._norms[1](keys)
+        return self._rotate(queries, offset=positions), self._rotate(keys, offset=positions), values
+
+    def _open(self, x: mx.array) -> mx.array:
+        return self._swiglu(self._gate(x), self._up(x))
+
+
+def function_of(part: Any) -> Function:
+    """What it computes, of its arrays as they are now. Other parts than these are called."""
+    if type(part) is nn.RMSNorm:
+        return partial(mx.fast.rms_norm, weight=part.weight, eps=part.eps)
+    if type(part) is nn.RoPE:
+        how = {name: getattr(part, name) for name in ("dims", "traditional", "base", "scale")}
+        return partial(mx.fast.rope, **how)
+    if type(part) is nn.Linear:
+        return product_of(part.weight, part.get("bias"))
+    return part  # type: ignore[no-any-return]
+
+
+def product_of(weight: mx.array, bias: mx.array | None) -> Function:
+    """x W^T + b. `weight` [outputs, inputs]."""
+    turned = weight.T
+    mx.eval(turned)
+    return partial(_product, turned) if bias is None else partial(_sum, bias, turned)
+
+
+def _product(weight: mx.array, x: mx.array) -> mx.array:
+    return x @ weight
+
+
+def _sum(bias: mx.array, weight: mx.array, x: mx.array) -> mx.array:
+    return mx.addmm(bias, x, weight)
+
+
+def _bound(part: Any, name: str) -> Function:
+    """As this part's own code would find it."""
+    found: Function = getattr(sys.modules[type(part).__module__], name)
+    return found

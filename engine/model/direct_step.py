@@ -1,0 +1,116 @@
+"""A decode step of models that are built as Llama's or Qwen3's, without their modules.
+
+Of a token's time much is the way through Python's objects, layer by layer; on CUDA most is handing
+over one operation after the other (cuda_layer.py). Here a layer's arrays are at hand.
+
+mlx-lm's families write their layers alike, many to the letter: where a layer's code is the same as
+Llama's or Qwen3's, so is what it computes. Prompts, and models of other kinds, go the family's own
+way, and so does a model that answers otherwise like this when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mlx.core as mx
+from mlx import nn
+from mlx.utils import tree_flatten
+from mlx_lm.models import llama, qwen3
+from mlx_lm.models.base import create_attention_mask
+from mlx_lm.models.cache import BatchKVCache, KVCache
+
+from engine.model import cuda_heads, kernels
+from engine.model.caches import Caches, new_caches
+from engine.model.capability import check_step
+from engine.model.cuda_layer import CudaLayer
+from engine.model.direct_layer import DirectLayer, function_of
+from engine.model.reading import parts_of
+
+Forward = Callable[..., mx.array]
+
+_PLAIN = (nn.Linear, nn.RMSNorm, *cuda_heads.ROPES)
+
+
+def finding(model: Any) -> Iterator[Forward | None]:
+    """None after each forward; at last how decode steps are called: the model, or what does the
+    same sooner."""
+    step, verdict = _step_of(model), None
+    for verdict in check_step(model, step) if step else ():  # noqa: B007 - the last one counts
+        yield None
+    yield step if step and verdict else model
+
+
+def found(model: Any) -> Forward:
+    """The last of `finding`."""
+    (*_, decode) = finding(model)
+    assert decode is not None
+    return decode
+
+
+class _Step:
+    """In the place of a model, for one token of each row. `on_cuda`: padding is left out by kernels
+    that know where a row begins, and every row has a position."""
+
+    def __init__(self, model: Any, layers: list[DirectLayer], *, on_cuda: bool) -> None:
+        self._model, self._layers, self._on_cuda = model, layers, on_cuda
+        body, head = parts_of(model)
+        self._embed, self._norm = body.embed_tokens, function_of(body.norm)
+        self._head = function_of(head)
+
+    def __call__(self, token_ids: mx.array, *, cache: Caches) -> mx.array:
+        """Token ids [B, 1] to logits [B, 1, V], lazily."""
+        rows, first = len(token_ids), cache[0]
+        if not (type(first) is KVCache or (type(first) is BatchKVCache and rows > 1)):
+            return self._model(token_ids, cache=cache)  # type: ignore[no-any-return]
+        x, positions, mask = self._embed(token_ids), first.offset, None
+        if not self._on_cuda:
+            mask = create_attention_mask(x, first)
+        elif not isinstance(positions, mx.array):
+            positions = mx.array([positions] * rows, mx.int32)
+        for layer, one in zip(self._layers, cache, strict=True):
+            x = layer(x, one, positions, mask)
+        return self._head(self._norm(x))
+
+
+def _step_of(model: Any) -> _Step | None:
+    body, head = parts_of(model)
+    layers = getattr(body, "layers", None)
+    if not layers or head is None or not all(map(_is_known, layers)):
+        return None
+    if any(type(one) is not KVCache for one in new_caches(model)):
+        return None
+    if not kernels.plans_shapes(model):
+        return _Step(model, [DirectLayer(layer) for layer in layers], on_cuda=False)
+    heads = [cuda_heads.heads_of(layer.self_attn) for layer in layers]
+    if None in heads or not _is_plain(model, layers):
+        return None
+    pairs = zip(layers, heads, strict=True)
+    return _Step(model, [CudaLayer(layer, one) for layer, one in pairs if one], on_cuda=True)
+
+
+def _is_known(layer: Any) -> bool:
+    """Whether it is written as Llama's, or Qwen3's."""
+    return (
+        _says_the_same(layer, llama.TransformerBlock)
+        and _says_the_same(layer.self_attn, llama.Attention, qwen3.Attention)
+        and _says_the_same(layer.mlp, llama.MLP)
+    )
+
+
+def _is_plain(model: Any, layers: list[Any]) -> bool:
+    """Whether all parts are what the kernels on CUDA take the place of, in one dtype."""
+    parameters: Any = tree_flatten(model.parameters())
+    parts = (part for layer in layers for part in layer.modules() if not part.children())
+    is_one_dtype = len({one.dtype for _, one in parameters}) == 1
+    return is_one_dtype and all(type(part) in _PLAIN for part in parts)
+
+
+def _says_the_same(part: Any, *known: Any) -> bool:
+    return _text_of(type(part)) in map(_text_of, known)
+
+
+def _text_of(kind: Any) -> Any:
+    """All that the code of its call says, wherever it stands."""
+    code = getattr(kind.__call__, "__code__", None)
+    return code and (code.co_code, code.co_names, code.co_varnames, code.co_consts)
