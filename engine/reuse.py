@@ -231,6 +231,8 @@ class PrefixReuse:
             computed, self._persistable = [*computed, *self._persistable], []
         for query in computed:
             self._cache.persist(query)
+        if at_once:
+            self._cache.hurry_writes()
 
     # --- inside
 

@@ -93,6 +93,7 @@ class Worker:
             handle.persist()
         self._admit_next_suspect()
         self._want_more()
+        self._prefixes.hold_writes(self._is_pressed)
         # What this turn has told is on its way in another thread, which needs the interpreter too
         is_awaited = is_awaited or self._is_awaited
         self._reclaimer.after_step(now=self._clock(), awaits_first_token=is_awaited)
@@ -102,6 +103,11 @@ class Worker:
     def _is_awaited(self) -> bool:
         """Somebody waits for a first token."""
         return any(handle.awaits_first_token for handle in self._pool.handles)
+
+    @property
+    def _is_pressed(self) -> bool:
+        """The writer would slow requests down; but where memory is short it frees what it holds."""
+        return not self._pool.is_idle and self._pool.guard.level is wire.Level.CALM
 
     @property
     def _wait_seconds(self) -> float:

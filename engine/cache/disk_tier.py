@@ -86,7 +86,7 @@ class DiskTier:
         self._shares: dict[str, float] = {}
         own_name = secrets.token_hex(8)
         self._temp_names = (f"{own_name}-{n}{TEMPORARY}" for n in itertools.count())
-        self._strays = Strays(directory, own_prefix=own_name, is_known=self._is_known)
+        self._strays = Strays(directory, own_prefix=own_name, is_in_place=self._is_in_place)
         self._open_index()
         self.counters.num_corrupt = self.index.num_corrupt
 
@@ -260,7 +260,7 @@ class DiskTier:
             raise
 
     def _put(self, temporary: Path, target: Path) -> None:
-        """There are 256 folders, which are there before long."""
+        """There are 16 folders, which are there before long."""
         try:
             self._files.rename(temporary, target)
         except FileNotFoundError:
@@ -268,10 +268,10 @@ class DiskTier:
             self._files.rename(temporary, target)
 
     def _path(self, record: RecordKey) -> Path:
-        return self._directory / record.block.hex()[:2] / record.file_name
+        return self._directory / record.block.hex()[0] / record.file_name
 
-    def _is_known(self, record: RecordKey) -> bool:
-        return self.index.has(record)
+    def _is_in_place(self, path: Path, record: RecordKey) -> bool:
+        return path == self._path(record) and self.index.has(record)
 
     def _unlink(self, path: Path) -> None:
         try:

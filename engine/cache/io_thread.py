@@ -6,6 +6,8 @@
 Where there is nothing else to do it sweeps the folder for strays, a few names at a time.
 The model thread never waits for a disk. A save that finds the queue full is dropped and counted at
 once; a restore has a deadline, after which its result is not wanted any more.
+While requests run saves are held, for writing takes processors and the interpreter from them: at
+most HELD_SECONDS each, at most HELD_SHARE of the queue.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from engine.cache.disk_index import Row
@@ -29,6 +31,8 @@ logger = logging.getLogger(__name__)
 _RESTORE, _MAINTAIN, _SAVE, _STOP = range(4)
 SWEEP_PAUSE_SECONDS = 0.1  # between portions
 SWEEP_AGAIN_SECONDS = 3600.0
+HELD_SECONDS = 3.0  # and then written, whatever runs
+HELD_SHARE = 1 / 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,16 +79,24 @@ Result = Read | Restored | Saved
 
 @dataclasses.dataclass(order=True, slots=True)
 class _Job:
+    """A save has its record, and the time from when it is not held any more."""
+
     priority: int
     number: int
     run: Callable[[], None] = dataclasses.field(compare=False)
+    record: RecordKey | None = dataclasses.field(default=None, compare=False)
+    num_bytes: int = dataclasses.field(default=0, compare=False)
+    due_at: float = dataclasses.field(default=0.0, compare=False)
 
 
 class CacheIO:
-    def __init__(self, disk: DiskTier, *, max_queued_bytes: int) -> None:
+    def __init__(
+        self, disk: DiskTier, *, max_queued_bytes: int, held_seconds: float = HELD_SECONDS
+    ) -> None:
         self.disk = disk  # counters and sizes may be read from any thread
         self.queued_bytes = 0
         self._max_queued_bytes = max_queued_bytes
+        self._held_seconds = held_seconds
         self._sweep_at = time.monotonic()
         self._jobs: list[_Job] = []
         self._numbers = itertools.count()
@@ -93,6 +105,7 @@ class CacheIO:
         self._cancelled: set[str] = set()
         self._is_stopping = False
         self._is_working = False
+        self._is_holding = False
         self._thread = threading.Thread(target=self._loop, name="cache-io", daemon=True)
         self._thread.start()
 
@@ -105,8 +118,33 @@ class CacheIO:
             if self._is_stopping or self.queued_bytes + num_bytes > self._max_queued_bytes:
                 return False
             self.queued_bytes += num_bytes
-            self._add(_SAVE, lambda: self._save(row, arrays, num_bytes))
+            job = self._add(_SAVE, lambda: self._save(row, arrays, num_bytes))
+            job.record, job.num_bytes = row.record, num_bytes
+            job.due_at = time.monotonic() + self._held_seconds
         return True
+
+    def hold_saves(self, is_holding: bool) -> None:
+        """Whether requests are running, for which saves wait."""
+        if is_holding != self._is_holding:
+            with self._condition:
+                self._is_holding = is_holding
+                self._condition.notify()
+
+    def hurry(self) -> None:
+        """Write all that waits now, whatever runs."""
+        with self._condition:
+            for job in self._jobs:
+                job.due_at = 0.0
+            self._condition.notify()
+
+    def withdraw(self, records: Collection[RecordKey]) -> list[RecordKey]:
+        """Never write what of these waits to be written; those that did."""
+        with self._condition:
+            withdrawn = [job for job in self._jobs if job.record in records]
+            self._jobs = [job for job in self._jobs if job.record not in records]
+            heapq.heapify(self._jobs)
+            self.queued_bytes -= sum(job.num_bytes for job in withdrawn)
+        return [job.record for job in withdrawn if job.record is not None]
 
     def restore(self, request_id: str, wanted: Sequence[Wanted], *, deadline_at: float) -> None:
         """Read records in order; the result comes out of take_results(). Monotonic deadline."""
@@ -149,9 +187,11 @@ class CacheIO:
 
     # --- the thread
 
-    def _add(self, priority: int, run: Callable[[], None]) -> None:
-        heapq.heappush(self._jobs, _Job(priority, next(self._numbers), run))
+    def _add(self, priority: int, run: Callable[[], None]) -> _Job:
+        job = _Job(priority, next(self._numbers), run)
+        heapq.heappush(self._jobs, job)
         self._condition.notify()
+        return job
 
     def _loop(self) -> None:
         while True:
@@ -166,12 +206,22 @@ class CacheIO:
     def _next_job(self) -> _Job:
         with self._condition:
             self._is_working = False
-            while not self._jobs:
-                if self._condition.wait(max(0.0, self._sweep_at - time.monotonic())):
-                    continue
+            while (seconds := self._pause_seconds()) > 0:
+                self._condition.wait(seconds)
+            if not self._jobs:
                 self._add(_SAVE, self._sweep)
             self._is_working = True
             return heapq.heappop(self._jobs)
+
+    def _pause_seconds(self) -> float:
+        """Until the next job may begin, if none comes meanwhile."""
+        now = time.monotonic()
+        if not self._jobs:
+            return self._sweep_at - now
+        is_held = self._is_holding and not self._is_stopping and self._jobs[0].priority == _SAVE
+        if not is_held or self.queued_bytes > HELD_SHARE * self._max_queued_bytes:
+            return 0.0
+        return self._jobs[0].due_at - now
 
     def _sweep(self) -> None:
         is_done = self.disk.sweep()

@@ -236,6 +236,16 @@ class PrefixCache:
             if (node := self.nodes.find(span)) is not None:
                 self._records.save(node, used_at=used_at - place * CHAIN_STEP_SECONDS)
 
+    def hold_writes(self, is_holding: bool) -> None:
+        """Whether requests are running, for which the writer waits a while."""
+        if self.io is not None:
+            self.io.hold_saves(is_holding)
+
+    def hurry_writes(self) -> None:
+        """What was handed over may be the next to leave memory."""
+        if self.io is not None:
+            self.io.hurry()
+
     # --- rules and people
 
     def set_rules(self, model: str, rules: ModelRules) -> None:

@@ -68,8 +68,7 @@ class Records:
         )
         if node.is_published:
             self._pin_published(node)
-        if evicted:
-            self.nodes.dropped(evicted, tier=wire.CacheTier.MEMORY)
+        self._left_memory(evicted)
         if kind in node.in_memory:
             payload.compute()
 
@@ -83,14 +82,14 @@ class Records:
 
     def set_shares(self, model: str, *, memory: float, disk: float) -> None:
         """The parts of each tier's budget that a model may fill."""
-        self.nodes.dropped(self._memory.set_share(model, memory), tier=wire.CacheTier.MEMORY)
+        self._left_memory(self._memory.set_share(model, memory))
         if self._io is not None:
             self._io.maintain(lambda tier: tier.set_share(model, disk))
 
     def shrink(self, to_bytes: int) -> int:
         """Let the memory tier go down to this size; how many bytes it gave back."""
         before = self._memory.used_bytes
-        self.nodes.dropped(self._memory.shrink(to_bytes), tier=wire.CacheTier.MEMORY)
+        self._left_memory(self._memory.shrink(to_bytes))
         return before - self._memory.used_bytes
 
     # --- owners
@@ -157,14 +156,14 @@ class Records:
     def remove(
         self, records: list[RecordKey], *, tiers: Sequence[wire.CacheTier] = EVERY_TIER
     ) -> None:
-        if wire.CacheTier.MEMORY in tiers:
-            for record in records:
-                self._memory.remove(record)
-            self.nodes.dropped(records, tier=wire.CacheTier.MEMORY)
         if wire.CacheTier.DISK in tiers:
             self.nodes.forget_saving(records)
             self.nodes.dropped(records, tier=wire.CacheTier.DISK)
             self._remove_files(records)
+        if wire.CacheTier.MEMORY in tiers:
+            for record in records:
+                self._memory.remove(record)
+            self._left_memory(records)
 
     def drop_outgrown(self, span: Span) -> None:
         """Tails of earlier turns that this block begins with: a restore can end inside it."""
@@ -185,6 +184,10 @@ class Records:
     def _is_on_disk(self, record: RecordKey) -> bool:
         node = self.nodes.get(record.block)
         return node is not None and record.kind in node.on_disk
+
+    def _is_saving(self, record: RecordKey) -> bool:
+        node = self.nodes.get(record.block)
+        return node is not None and record.kind in node.saving
 
     def _add_row(self, row: Row) -> None:
         node = self.nodes.obtain(
@@ -207,6 +210,17 @@ class Records:
             self._memory.unpin(node.pinned)
             node.pinned = frozenset()
 
+    def _left_memory(self, records: Sequence[RecordKey]) -> None:
+        """What waits to be written is nowhere else now, and holds the memory that it left."""
+        if self._io is not None and any(map(self._is_saving, records)):
+            self._io.hurry()
+        self.nodes.dropped(records, tier=wire.CacheTier.MEMORY)
+
     def _remove_files(self, records: list[RecordKey]) -> None:
-        if self._io is not None and records:
-            self._io.maintain(lambda disk: disk.remove(records))
+        """Also those that are not there yet."""
+        if self._io is None or not records:
+            return
+        unwritten = self._io.withdraw(frozenset(records))
+        self._statistics.num_dropped += len(unwritten)
+        if written := [one for one in records if one not in unwritten]:
+            self._io.maintain(lambda disk: disk.remove(written))

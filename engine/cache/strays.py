@@ -1,7 +1,8 @@
 """Files in the cache's folder that nobody knows: found by their names, a few at a time.
 
-They come from processes that died while writing and from indexes that were lost. Only names that
-the disk tier gives are looked at; whatever else lies in the folder is somebody else's business.
+They come from processes that died while writing and from indexes that were lost, or laid files out
+otherwise. Only names that the disk tier gives are looked at; whatever else lies in the folder is
+somebody else's business.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from engine.cache.record import Kind, RecordKey
 
 TEMPORARY = ".tmp"
 NAMES_AT_ONCE = 64
-_FOLDER_NAME = re.compile(r"[0-9a-f]{2}")
+_FOLDER_NAME = re.compile(r"[0-9a-f]{1,2}")
 _RECORD_NAME = re.compile(rf"([0-9a-f]{{64}})\.({'|'.join(Kind)})")
 _TEMPORARY_NAME = re.compile(rf"([0-9a-f]{{16}})-\d+{re.escape(TEMPORARY)}")
 
 
 class Strays:
     def __init__(
-        self, directory: Path, *, own_prefix: str, is_known: Callable[[RecordKey], bool]
+        self, directory: Path, *, own_prefix: str, is_in_place: Callable[[Path, RecordKey], bool]
     ) -> None:
         self._directory = directory
         self._own_prefix = own_prefix
-        self._is_known = is_known
+        self._is_in_place = is_in_place
         self._names: Iterator[Path] = iter(())
         self._is_new = True
 
@@ -38,7 +39,7 @@ class Strays:
             self._names = self._walk()
         paths = list(itertools.islice(self._names, NAMES_AT_ONCE))
         self._is_new = len(paths) < NAMES_AT_ONCE
-        return [path for path in paths if self._is_stray(path.name)], self._is_new
+        return [path for path in paths if self._is_stray(path)], self._is_new
 
     def _walk(self) -> Iterator[Path]:
         """Lazily: a folder of 100,000 files is never listed at once."""
@@ -52,9 +53,10 @@ class Strays:
             with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
                 yield from (Path(entry.path) for entry in entries)
 
-    def _is_stray(self, name: str) -> bool:
-        if (temporary := _TEMPORARY_NAME.fullmatch(name)) is not None:
+    def _is_stray(self, path: Path) -> bool:
+        if (temporary := _TEMPORARY_NAME.fullmatch(path.name)) is not None:
             return temporary[1] != self._own_prefix
-        if (record := _RECORD_NAME.fullmatch(name)) is not None:
-            return not self._is_known(RecordKey(bytes.fromhex(record[1]), Kind(record[2])))
+        if (record := _RECORD_NAME.fullmatch(path.name)) is not None:
+            key = RecordKey(bytes.fromhex(record[1]), Kind(record[2]))
+            return not self._is_in_place(path, key)
         return False

@@ -6,7 +6,7 @@ Whatever the disk does: never above 1.1 of computing it all, and not far from re
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
@@ -67,6 +67,9 @@ class SlowDisk:
 
     def maintain(self, work: Callable[[DiskTier], Any]) -> None:
         """There is no tier behind it."""
+
+    def withdraw(self, records: Collection[RecordKey]) -> list[RecordKey]:
+        return []
 
 
 class CopyingRunner(FakeRunner):

@@ -136,15 +136,19 @@ def test_strays_are_swept_and_foreign_files_are_left_alone(tmp_path: Path) -> No
     disk = make_disk(tmp_path)
     known, stray = make_rows(2)
     disk.save(known, arrays_of(known))
-    folder = tmp_path / stray.record.block.hex()[:2]
+    folder = tmp_path / stray.record.block.hex()[0]
     folder.mkdir(exist_ok=True)
     (folder / stray.record.file_name).write_bytes(b"left by a lost index")
+    old_folder = tmp_path / known.record.block.hex()[:2]
+    old_folder.mkdir()
+    (old_folder / known.record.file_name).write_bytes(b"where it lay in an earlier format")
     (tmp_path / f"{'0' * 16}-7.tmp").write_bytes(b"left by a dead process")
     (tmp_path / "notes.txt").write_text("somebody's")
     while not disk.sweep():
         pass
     assert [path.name for path in record_files(tmp_path)] == [known.record.file_name]
-    assert disk.counters.num_strays == 2
+    assert disk.load(known.record, known.tokens) is not None
+    assert disk.counters.num_strays == 3
     assert (tmp_path / "notes.txt").exists()
     assert not list(tmp_path.glob("*.tmp"))
 

@@ -147,7 +147,7 @@ def test_swapped_files_of_the_same_tokens_are_misses_as_well(tmp_path: Path) -> 
     ]
     for one in rows:
         disk.save(one, arrays_of(one))
-    paths = [tmp_path / one.record.block.hex()[:2] / one.record.file_name for one in rows]
+    paths = [tmp_path / one.record.block.hex()[0] / one.record.file_name for one in rows]
     first, *others = [path.read_bytes() for path in paths]
     for path, content in zip(paths, [*others, first], strict=True):
         path.write_bytes(content)

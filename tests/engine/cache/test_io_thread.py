@@ -13,7 +13,14 @@ import pytest
 from engine.cache.disk_index import Row
 from engine.cache.disk_tier import DiskTier
 from engine.cache.files import RealFiles
-from engine.cache.io_thread import CacheIO, Restored, Result, Saved, Wanted
+from engine.cache.io_thread import (
+    HELD_SHARE,
+    CacheIO,
+    Restored,
+    Result,
+    Saved,
+    Wanted,
+)
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS
@@ -29,6 +36,7 @@ from .toys import (
     query,
     record_files,
     revive,
+    tenant,
 )
 
 PROMPT = list(range(1, 6 * BLOCK_TOKENS + 1))
@@ -145,6 +153,105 @@ def held(io: CacheIO) -> Iterator[None]:
     assert began.wait(60)
     yield
     go.set()
+
+
+def test_while_requests_run_nothing_is_written_but_what_they_wait_for_is_read(
+    tmp_path: Path, files: StuckFiles
+) -> None:
+    files.go.set()
+    io = make_io(tmp_path, files)
+    known, *others = make_rows(3)
+    io.save(known, arrays_of(known))
+    results_of(io)
+    io.hold_saves(True)
+    for row in others:
+        io.save(row, arrays_of(row))
+    io.restore("r", wanted(known), deadline_at=FAR)
+    wait_until(lambda: any(isinstance(one, Restored) for one in io.take_results()))
+    assert files.done == ["write", "read"] and io.queued_bytes == 2 * PAYLOAD_BYTES
+    io.hold_saves(False)
+    assert len(results_of(io)) == 2 and files.done[2:] == ["write", "write"]
+    assert io.close(wait_seconds=10)
+
+
+def test_nothing_is_held_longer_than_some_seconds_nor_beyond_a_part_of_the_queue(
+    tmp_path: Path, files: StuckFiles
+) -> None:
+    files.go.set()
+    room = int(2 * PAYLOAD_BYTES / HELD_SHARE)
+    io = CacheIO(make_disk(tmp_path, files=files), max_queued_bytes=room, held_seconds=1.0)
+    io.hold_saves(True)
+    started = time.monotonic()
+    for row in make_rows(3):
+        io.save(row, arrays_of(row))
+    wait_until(lambda: io.queued_bytes == 2 * PAYLOAD_BYTES)
+    assert files.done == ["write"] and time.monotonic() - started < 1
+    wait_until(lambda: io.is_idle)
+    assert files.done == ["write"] * 3 and time.monotonic() - started >= 1
+    assert io.close(wait_seconds=10)
+
+
+def test_a_hurry_writes_what_is_held_and_holds_what_comes_later(
+    tmp_path: Path, files: StuckFiles
+) -> None:
+    files.go.set()
+    io = make_io(tmp_path, files)
+    first, second, later = make_rows(3)
+    io.hold_saves(True)
+    for row in (first, second):
+        io.save(row, arrays_of(row))
+    io.hurry()
+    results_of(io)
+    io.save(later, arrays_of(later))
+    with held(io):
+        assert files.done == ["write"] * 2 and io.queued_bytes == PAYLOAD_BYTES
+    assert io.close(wait_seconds=10)
+    assert len(record_files(tmp_path)) == 3  # closing holds nothing
+
+
+def test_what_is_deleted_while_it_waits_is_never_written(tmp_path: Path, files: StuckFiles) -> None:
+    files.go.set()
+    io = make_io(tmp_path, files)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    cache.hold_writes(True)
+    asked = {who: query([number + 1, *PROMPT], of=who) for number, who in enumerate(("ann", "bob"))}
+    for one in asked.values():
+        compute(cache, one)
+        cache.persist(one)
+    cache.forget_owner(tenant("ann"))
+    num_records = cache.statistics.num_saved // 2
+    assert cache.statistics.num_dropped == num_records
+    cache.hold_writes(False)
+    wait_until(lambda: io.is_idle)
+    assert not cache.take_fetched()
+    assert cache.statistics.num_persisted == num_records
+    assert files.done == ["write"] * num_records and io.queued_bytes == 0
+    cache.clear("toy")
+    cache.hold_writes(True)
+    compute(cache, asked["bob"])
+    cache.persist(asked["bob"])
+    cache.clear("toy")
+    assert io.queued_bytes == 0 and io.close(wait_seconds=10)
+    assert not record_files(tmp_path)
+
+
+def test_what_leaves_memory_while_it_waits_is_written_at_once(
+    tmp_path: Path, files: StuckFiles
+) -> None:
+    files.go.set()
+    io = make_io(tmp_path, files)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    cache.hold_writes(True)
+    asked = query(PROMPT)
+    compute(cache, asked)
+    cache.persist(asked)
+    with held(io):
+        assert not files.done
+    cache.shrink(0)
+    wait_until(lambda: io.is_idle)
+    assert len(record_files(tmp_path)) == 6
+    assert not cache.take_fetched() and cache.plan(query([*PROMPT, 7])).from_disk
+    assert io.close(wait_seconds=10)
 
 
 def test_a_job_that_fails_ends_neither_the_thread_nor_the_count(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     def _files(self) -> list[Path]:
         folder = Path(self._folder.name)
-        return sorted(path for path in folder.glob("??/*") if path.suffix != ".tmp")
+        return sorted(path for path in folder.glob("?/*") if path.suffix != ".tmp")
 
 
 def _common(left: tuple[int, ...], right: list[int]) -> int:
