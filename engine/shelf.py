@@ -20,8 +20,9 @@ from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
-from engine.model import kernels
+from engine.model import direct_step, kernels
 from engine.model.caches import Caches, new_caches
+from engine.model.direct_step import Forward
 from engine.model.encoder import load_encoder
 from engine.model.encoder_vectors import open_encoder
 from engine.model.grammar import GrammarShop
@@ -40,6 +41,8 @@ from engine.sizing.shape import UnreadableConfig
 from engine.vector_handle import Computer, VectorHandle
 
 __all__ = ["DeviceShelf", "Handle", "LoadFailed", "Shelf"]
+
+_CHECKING_FRACTION = 0.95  # of loading, when weights and batches have been seen to
 
 Handle = ModelHandle | VectorHandle
 
@@ -114,7 +117,22 @@ class DeviceShelf:
     def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]:
         opens = load_encoder if _is_encoder(spec) else load
         for one in opens(Path(spec.path), casts_to_float32=self._casts_to_float32):
-            yield one.fraction if one.loaded is None else self._handle(spec, one.loaded)
+            if one.loaded is None:
+                yield one.fraction
+            elif spec.kind is wire.ModelKind.GENERATE:
+                yield from self._handles(spec, one.loaded)
+            else:
+                yield self._vector_handle(spec, one.loaded)
+
+    def _handles(self, spec: wire.ModelSpec, loaded: LoadedModel) -> Iterator[float | Handle]:
+        """The last one, when it is known how decode steps are called."""
+        decode = None
+        if spec.kv_bits is None:
+            for decode in direct_step.finding(  # noqa: B007 - the last one is it
+                loaded.model, has_batches=loaded.is_batchable
+            ):
+                yield _CHECKING_FRACTION
+        yield self._handle(spec, loaded, decode)
 
     def give_memory_back(self) -> None:
         """After a handle was dropped: its weights are freed now, not some time."""
@@ -124,14 +142,14 @@ class DeviceShelf:
     def keep_learned(self) -> None:
         self._estimates.save()
 
-    def _handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> Handle:
-        if spec.kind is not wire.ModelKind.GENERATE:
-            return self._vector_handle(spec, loaded)
+    def _handle(
+        self, spec: wire.ModelSpec, loaded: LoadedModel, decode: Forward | None
+    ) -> ModelHandle:
         voice = ModelVoice(loaded.tokenizer)
         new_caches = _caches_of(spec, loaded)
         runner = Runner(
             loaded.model,
-            decode=loaded.decode,
+            decode=decode,
             decode_token=voice.decode_token,
             new_caches=new_caches,
             together_bytes=self._memory.together_bytes,

@@ -52,7 +52,7 @@ def start_evaluating(caches: Caches) -> None:
 
 def share_counts(caches: Caches) -> None:
     """Layers of padded rows count tokens alike: in one array, which is computed once, not in one of
-    each layer."""
+    each layer. A layer that counts on makes a new one (mlx-lm 0.32.2)."""
     padded = [layer for layer in _growing_layers(caches) if isinstance(layer, BatchKVCache)]
     for layer in padded[1:]:
         layer.offset = padded[0].offset

@@ -22,7 +22,7 @@ _NUM_STEPS = 3
 # In units of the logits' own spread: rounding stays far below, ignored padding far above.
 _TOLERANCES = {mx.float32: 1e-2, mx.float16: 0.1, mx.bfloat16: 0.25}
 # What a family's code raises that does not bear batches.
-_NO_BATCH_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RuntimeError)
+NO_BATCH_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RuntimeError)
 
 logger = logging.getLogger(__name__)
 
@@ -39,18 +39,18 @@ def check_batching(model: Any) -> Iterator[bool | None]:
     together = _Rows(model, _PROMPTS)
     try:
         yield from together.run()
-    except _NO_BATCH_ERRORS as error:
+    except NO_BATCH_ERRORS as error:
         logger.warning("model cannot be batched", extra={"error": repr(error)})
         yield False
         return
     yield _is_alike([rows.logits for rows in alone], together.logits)
 
 
-def check_step(model: Any, step: Any) -> Iterator[bool | None]:
+def check_step(model: Any, step: Any, *, has_batches: bool) -> Iterator[bool | None]:
     """None after each forward; at last whether `step` in the place of this model gives its logits
-    in decode steps, of rows together and of one alone."""
+    in decode steps, of one row alone and, if it `has_batches`, of several."""
     verdicts = []
-    for prompts in (_PROMPTS, _PROMPTS[:1]):
+    for prompts in (_PROMPTS[:1], _PROMPTS) if has_batches else (_PROMPTS[:1],):
         both = [_Rows(model, prompts), _Rows(model, prompts, step=step)]
         for rows in both:
             yield from rows.run()

@@ -3,8 +3,7 @@
 //     norm (where there is one)   x / sqrt(mean(x^2) + eps) * weight, over a head
 //     rotation                    pairs (a, b) turned by the angle scale * position / freq
 //
-// A warp for each head of each row. Roundings to T are where MLX has them: a token that a decode
-// step reads is the one that a prompt's slice would have read.
+// A warp for each head of each row. It rounds to T where MLX does.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

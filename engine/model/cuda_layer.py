@@ -10,25 +10,45 @@ from __future__ import annotations
 from typing import Any
 
 import mlx.core as mx
+from mlx_lm.models import activations
 
 from engine.model import cuda_gate, cuda_heads
-from engine.model.cuda_heads import Heads
-from engine.model.direct_layer import DirectLayer, Function, product_of
+from engine.model.cuda_heads import heads_of
+from engine.model.direct_layer import DirectLayer, Function, bound, product_of
+
+
+def may_take(layer: Any) -> bool:
+    """Whether this is all that the kernels know. Its parts are plain ones, in one dtype."""
+    merged = (_projections(layer.self_attn), _halves(layer.mlp))
+    has_whole_biases = all(len({"bias" in one for one in parts}) == 1 for parts in merged)
+    is_silu = bound(layer.mlp, "swiglu") is activations.swiglu
+    return has_whole_biases and is_silu and heads_of(layer.self_attn) is not None
 
 
 class CudaLayer(DirectLayer):
-    def __init__(self, layer: Any, heads: Heads) -> None:
-        attends, thinks = layer.self_attn, layer.mlp
-        self._in_one = _merged(attends.q_proj, attends.k_proj, attends.v_proj)
-        self._widen = _merged(thinks.gate_proj, thinks.up_proj)
-        super().__init__(layer)
-        self._parts = heads
+    """Of a layer that it may take."""
+
+    def _take_heads(self, layer: Any) -> None:
+        heads = heads_of(layer)
+        assert heads is not None
+        self._parts, self._project = heads, _merged(*_projections(layer))
+
+    def _take_gates(self, layer: Any) -> None:
+        self._widen = _merged(*_halves(layer))
 
     def _heads(self, x: mx.array, positions: mx.array) -> tuple[mx.array, mx.array, mx.array]:
-        return cuda_heads.prepare(self._parts, self._in_one(x), positions)
+        return cuda_heads.prepare(self._parts, self._project(x), positions)
 
     def _open(self, x: mx.array) -> mx.array:
         return cuda_gate.gate(self._widen(x))
+
+
+def _projections(layer: Any) -> tuple[Any, Any, Any]:
+    return layer.q_proj, layer.k_proj, layer.v_proj
+
+
+def _halves(layer: Any) -> tuple[Any, Any]:
+    return layer.gate_proj, layer.up_proj
 
 
 def _merged(*layers: Any) -> Function:

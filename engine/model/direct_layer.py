@@ -8,7 +8,6 @@ Qwen3 norms queries and keys, Llama does not.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -23,21 +22,26 @@ class DirectLayer:
     """Whose attention and activation it uses is as kernels.py has bound them."""
 
     def __init__(self, layer: Any) -> None:
-        attends, thinks = layer.self_attn, layer.mlp
-        self._attention = _bound(attends, "scaled_dot_product_attention")
-        self._swiglu = _bound(thinks, "swiglu")
-        self._scale, self._rotate = attends.scale, function_of(attends.rope)
-        self._num_heads, self._num_key_heads = attends.n_heads, attends.n_kv_heads
-        self._norm, self._second_norm = map(
-            function_of, (layer.input_layernorm, layer.post_attention_layernorm)
-        )
+        self._norm = function_of(layer.input_layernorm)
+        self._take_heads(layer.self_attn)
+        self._attention = bound(layer.self_attn, "scaled_dot_product_attention")
+        self._scale = layer.self_attn.scale
+        self._join = function_of(layer.self_attn.o_proj)
+        self._second_norm = function_of(layer.post_attention_layernorm)
+        self._take_gates(layer.mlp)
+        self._narrow = function_of(layer.mlp.down_proj)
+
+    def _take_heads(self, layer: Any) -> None:
+        self._num_heads, self._num_key_heads = layer.n_heads, layer.n_kv_heads
         self._queries, self._keys, self._values = (
-            function_of(attends[name]) for name in ("q_proj", "k_proj", "v_proj")
+            function_of(layer[name]) for name in ("q_proj", "k_proj", "v_proj")
         )
-        self._norms = [function_of(attends[one]) for one in ("q_norm", "k_norm") if one in attends]
-        self._join = function_of(attends.o_proj)
-        self._gate, self._up = function_of(thinks.gate_proj), function_of(thinks.up_proj)
-        self._narrow = function_of(thinks.down_proj)
+        self._norms = [function_of(layer[name]) for name in ("q_norm", "k_norm") if name in layer]
+        self._rotate = function_of(layer.rope)
+
+    def _take_gates(self, layer: Any) -> None:
+        self._gate, self._up = function_of(layer.gate_proj), function_of(layer.up_proj)
+        self._swiglu = bound(layer, "swiglu")
 
     def __call__(self, x: mx.array, cache: Any, positions: Any, mask: Any) -> mx.array:
         """x [B, 1, hidden] before and after. `positions`: of all rows, or of each [B]."""
@@ -88,7 +92,7 @@ def _sum(bias: mx.array, weight: mx.array, x: mx.array) -> mx.array:
     return mx.addmm(bias, x, weight)
 
 
-def _bound(part: Any, name: str) -> Function:
+def bound(part: Any, name: str) -> Function:
     """As this part's own code would find it."""
-    found: Function = getattr(sys.modules[type(part).__module__], name)
+    found: Function = type(part).__call__.__globals__[name]
     return found

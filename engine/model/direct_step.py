@@ -10,6 +10,7 @@ way, and so does a model that answers otherwise like this when it is loaded.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,33 +23,42 @@ from mlx_lm.models.cache import BatchKVCache, KVCache
 
 from engine.model import cuda_heads, kernels
 from engine.model.caches import Caches, new_caches
-from engine.model.capability import check_step
-from engine.model.cuda_layer import CudaLayer
+from engine.model.capability import NO_BATCH_ERRORS, check_step
+from engine.model.cuda_layer import CudaLayer, may_take
 from engine.model.direct_layer import DirectLayer, function_of
 from engine.model.reading import parts_of
 
 Forward = Callable[..., mx.array]
 
+logger = logging.getLogger(__name__)
+
 _PLAIN = (nn.Linear, nn.RMSNorm, *cuda_heads.ROPES)
 
 
-def finding(model: Any) -> Iterator[Forward | None]:
-    """None after each forward; at last how decode steps are called: the model, or what does the
-    same sooner."""
-    step, verdict = _step_of(model), None
-    for verdict in check_step(model, step) if step else ():  # noqa: B007 - the last one counts
-        yield None
+def finding(model: Any, *, has_batches: bool) -> Iterator[Forward | None]:
+    """None after each layer and each forward; at last how decode steps are called: the model, or
+    what does the same sooner."""
+    step = verdict = None
+    try:
+        for step in _making(model):  # noqa: B007 - the last one is it
+            yield None
+        if step is not None:
+            for verdict in check_step(model, step, has_batches=has_batches):  # noqa: B007
+                yield None
+    except NO_BATCH_ERRORS as error:
+        logger.warning("decode steps go the model's own way", extra={"error": repr(error)})
+        verdict = False
     yield step if step and verdict else model
 
 
-def found(model: Any) -> Forward:
+def found(model: Any, *, has_batches: bool = True) -> Forward:
     """The last of `finding`."""
-    (*_, decode) = finding(model)
+    (*_, decode) = finding(model, has_batches=has_batches)
     assert decode is not None
     return decode
 
 
-class _Step:
+class DirectStep:
     """In the place of a model, for one token of each row. `on_cuda`: padding is left out by kernels
     that know where a row begins, and every row has a position."""
 
@@ -73,20 +83,22 @@ class _Step:
         return self._head(self._norm(x))
 
 
-def _step_of(model: Any) -> _Step | None:
+def _making(model: Any) -> Iterator[DirectStep | None]:
+    """None for each layer that is made, at last the step; nothing where it is not known."""
     body, head = parts_of(model)
     layers = getattr(body, "layers", None)
     if not layers or head is None or not all(map(_is_known, layers)):
-        return None
+        return
     if any(type(one) is not KVCache for one in new_caches(model)):
-        return None
-    if not kernels.plans_shapes(model):
-        return _Step(model, [DirectLayer(layer) for layer in layers], on_cuda=False)
-    heads = [cuda_heads.heads_of(layer.self_attn) for layer in layers]
-    if None in heads or not _is_plain(model, layers):
-        return None
-    pairs = zip(layers, heads, strict=True)
-    return _Step(model, [CudaLayer(layer, one) for layer, one in pairs if one], on_cuda=True)
+        return
+    on_cuda = kernels.plans_shapes(model)
+    if on_cuda and not _is_plain(model, layers):
+        return
+    made: list[DirectLayer] = []
+    for layer in layers:
+        made.append(CudaLayer(layer) if on_cuda else DirectLayer(layer))
+        yield None
+    yield DirectStep(model, made, on_cuda=on_cuda)
 
 
 def _is_known(layer: Any) -> bool:
@@ -102,8 +114,11 @@ def _is_plain(model: Any, layers: list[Any]) -> bool:
     """Whether all parts are what the kernels on CUDA take the place of, in one dtype."""
     parameters: Any = tree_flatten(model.parameters())
     parts = (part for layer in layers for part in layer.modules() if not part.children())
-    is_one_dtype = len({one.dtype for _, one in parameters}) == 1
-    return is_one_dtype and all(type(part) in _PLAIN for part in parts)
+    return (
+        len({one.dtype for _, one in parameters}) == 1
+        and all(type(part) in _PLAIN for part in parts)
+        and all(may_take(layer) for layer in layers)
+    )
 
 
 def _says_the_same(part: Any, *known: Any) -> bool:

@@ -20,7 +20,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
 from mlx_lm.utils import load_model, load_tokenizer
 
-from engine.model import direct_step, kernels
+from engine.model import kernels
 from engine.model.capability import check_batching
 from engine.model.load_faults import explain
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit
@@ -36,11 +36,10 @@ class LoadFailed(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """Weights in memory and what the engine must know of them. `decode`: what computes decode
-    steps, called as the model is. `identity` names all that the content of a cache depends on."""
+    """Weights in memory and what the engine must know of them. `identity` names everything that
+    the content of a cache depends on."""
 
     model: Any
-    decode: Any = None
     tokenizer: Any
     weight_bytes: int
     context_limit_tokens: int
@@ -82,12 +81,8 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         is_batchable = None
         for is_batchable in _check_batching(model):  # noqa: B007 - the last one is the verdict
             yield LoadProgress(fraction=_WEIGHTS_FRACTION)
-        decode = None
-        for decode in direct_step.finding(model):  # noqa: B007 - the last one is it
-            yield LoadProgress(fraction=_WEIGHTS_FRACTION)
         loaded = LoadedModel(
             model=model,
-            decode=decode,
             tokenizer=tokenizer.result(),
             weight_bytes=num_weight_bytes(model),
             context_limit_tokens=context_limit(config) or DEFAULT_CONTEXT_TOKENS,

@@ -16,6 +16,7 @@ from engine import wire
 from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
+from engine.model import direct_step
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
 from engine.shelf import ModelVoice
@@ -38,7 +39,9 @@ def make_handle(loaded: LoadedModel) -> ModelHandle:
     voice = ModelVoice(loaded.tokenizer)
     return ModelHandle(
         wire.ModelSpec(name="bench", path="", max_rows=NUM_ROWS),
-        runner=Runner(loaded.model, decode=loaded.decode, decode_token=voice.decode_token),
+        runner=Runner(
+            loaded.model, decode=direct_step.found(loaded.model), decode_token=voice.decode_token
+        ),
         voice=voice,
         ledger=TimeLedger(),
         vitals=Vitals(engine_name="bench", memory=FakeMemory()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ from engine.core.pacing import TimeLedger
 from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
-from engine.model import kernels
+from engine.model import direct_step, kernels
 from engine.model.memory import DeviceMemory
+from engine.model.runner import Runner
 from engine.shelf import DeviceShelf
 from tests.engine.cache.toys import make_cache
 from tests.tiny_encoders import make_encoder
@@ -50,6 +52,24 @@ def test_scores_count_unless_slices_are_computed_in_blocks(
     monkeypatch.setattr(kernels, "is_x86_processor", lambda: True)
     here = slice_bytes(spec, casts_to_float32=casts_to_float32)
     assert here < 0.5 * composed if casts_to_float32 else here == composed
+
+
+@pytest.mark.parametrize(("kv_bits", "is_direct"), [(None, True), (8, False)])
+def test_rows_decode_past_the_models_modules(
+    kv_bits: int | None, is_direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of quantised caches would not."""
+    decoding = []
+
+    def make_runner(model: Any, *, decode: Any, **named: Any) -> Runner:
+        decoding.append(decode)
+        return Runner(model, decode=decode, **named)
+
+    monkeypatch.setattr("engine.shelf.Runner", make_runner)
+    spec = wire.ModelSpec(name="m", path=str(tiny_model_path("tiny-qwen3")), kv_bits=kv_bits)
+    *_, handle = make_shelf().load(spec)
+    assert isinstance(handle, ModelHandle)
+    assert [isinstance(one, direct_step.DirectStep) for one in decoding] == [is_direct]
 
 
 def test_scores_of_encoders_always_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,9 @@ from engine.handle import ModelHandle
 from engine.live_request import Voice
 from engine.metrics import Vitals
 from engine.model import caches as row_caches
-from engine.model import kernels
+from engine.model import direct_step, kernels
 from engine.model.batch import NewRow
+from engine.model.direct_step import Forward
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
 from engine.safe_reuse import Reuse
@@ -33,6 +34,11 @@ def loaded(name: str) -> LoadedModel:
     *_, last = load(tiny_model_path(name), casts_to_float32=True)
     assert last.loaded is not None
     return last.loaded
+
+
+@functools.cache
+def decoding(name: str) -> Forward:
+    return direct_step.found(loaded(name).model, has_batches=loaded(name).is_batchable)
 
 
 def prefilled(name: str, row_id: int, length: int) -> NewRow:
@@ -59,7 +65,7 @@ def make_handle(
     real = ModelVoice(model.tokenizer)
     runner = Runner(
         model.model,
-        decode=model.decode,
+        decode=decoding(name),
         decode_token=real.decode_token,
         runs_ahead=runs_ahead,
     )

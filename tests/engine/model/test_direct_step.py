@@ -21,7 +21,6 @@ from engine.model import (
     cuda_decode,
     cuda_gate,
     cuda_heads,
-    direct_layer,
     direct_step,
     kernels,
 )
@@ -80,11 +79,9 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cuda_heads, "prepare", cuda_by_mlx.prepare)
         monkeypatch.setattr(cuda_gate, "gate", cuda_by_mlx.gate)
         monkeypatch.setattr(cuda_decode, "attend", cuda_by_mlx.attend)
-        monkeypatch.setattr(direct_layer, "_bound", as_on_cuda)
-
-
-def as_on_cuda(part: Any, name: str) -> Any:
-    return {"swiglu": activations.swiglu}.get(name, cuda_attention.attention)
+    for family in (llama, qwen2, qwen3):
+        monkeypatch.setattr(family, "scaled_dot_product_attention", cuda_attention.attention)
+        monkeypatch.setattr(family, "swiglu", activations.swiglu)
 
 
 @pytest.fixture(params=["cuda", "elsewhere"])
@@ -93,16 +90,23 @@ def anywhere(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("on_cuda")
 
 
-def history(model: Any, step: Any) -> list[list[int]]:
-    """Greedy tokens of rows that come and go."""
-    batch, drawn = RowBatch(step), []
+def history(model: Any, step: Any) -> mx.array:
+    """Logits of rows that come and go, unequal and then equal ones; each step's one after the
+    other."""
+    batch, said = RowBatch(step), []
     for number, length in enumerate((70, 9, 130, 64)):
         batch.join([prefilled(model, number, length)])
-        drawn += tokens_of(batch, 3)
+        said += logits_of(batch, 3)
     batch.leave((2, 0))
-    drawn += tokens_of(batch, 3)
+    said += logits_of(batch, 3)
     batch.join([prefilled(model, 9, 200)])
-    return drawn + tokens_of(batch, 70)
+    said += logits_of(batch, 70)
+    batch = RowBatch(step)
+    batch.join([prefilled(model, number, 50) for number in range(3)])
+    said += logits_of(batch, 3)
+    batch.leave((1,))
+    assert batch.is_level
+    return mx.concatenate(said + logits_of(batch, 3))
 
 
 def prefilled(model: Any, row_id: int, length: int) -> NewRow:
@@ -113,23 +117,28 @@ def prefilled(model: Any, row_id: int, length: int) -> NewRow:
     return NewRow(row_id=row_id, token_id=11, length=length, caches=caches)
 
 
-def tokens_of(batch: RowBatch, number: int) -> list[list[int]]:
-    drawn: list[list[int]] = []
+def logits_of(batch: RowBatch, number: int) -> list[mx.array]:
+    said = []
     for _ in range(number):
-        tokens = mx.argmax(batch.forward(), axis=-1)
-        batch.feed(tokens)
-        drawn.append(tokens.tolist())  # type: ignore[arg-type]
-    return drawn
+        said.append(batch.forward())
+        batch.feed(mx.argmax(said[-1], axis=-1))
+        mx.eval(said[-1])
+    return said
+
+
+def assert_alike(found: mx.array, expected: mx.array) -> None:
+    assert mx.array_equal(mx.argmax(found, axis=-1), mx.argmax(expected, axis=-1))
+    assert mx.allclose(found, expected, atol=1e-3 * mx.abs(expected).max().item())
 
 
 @pytest.mark.usefixtures("anywhere")
 @pytest.mark.parametrize("name", KNOWN)
-def test_rows_that_come_and_go_have_the_models_own_tokens(name: str) -> None:
+def test_rows_that_come_and_go_have_the_models_own_logits(name: str) -> None:
     model = make_model(*KNOWN[name])
     expected = history(model, model)
     step = direct_step.found(model)
     assert step is not model
-    assert history(model, step) == expected
+    assert_alike(history(model, step), expected)
 
 
 @pytest.mark.usefixtures("anywhere")
@@ -161,7 +170,7 @@ def test_parts_of_other_kinds_are_called() -> None:
     expected = history(model, model)
     step = direct_step.found(model)
     assert step is not model
-    assert history(model, step) == expected
+    assert_alike(history(model, step), expected)
 
 
 @pytest.mark.usefixtures("on_cuda")
@@ -196,3 +205,29 @@ def test_other_caches_decode_the_models_way(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(step, "_model", lambda token_ids, *, cache: (token_ids, cache))
     token = mx.array([[5]], mx.uint32)
     assert step(token, cache=caches) == (token, caches)
+
+
+def test_a_model_that_cannot_be_batched_decodes_its_row_past_its_modules() -> None:
+    """Its rotation takes one position for all rows."""
+    scaling = {"rope_type": "dynamic", "factor": 2.0}
+    model = make_model(llama, {"rope_scaling": scaling, "max_position_embeddings": 64})
+    assert direct_step.found(model, has_batches=True) is model, "the check fails, loading does not"
+    step = direct_step.found(model, has_batches=False)
+    assert step is not model
+    batches = [RowBatch(one) for one in (model, step)]
+    for batch in batches:
+        batch.join([prefilled(model, 1, 30)])
+    found, expected = (mx.concatenate(logits_of(batch, 5)) for batch in batches)
+    assert_alike(found, expected)
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_a_kernel_that_cannot_be_launched_costs_speed_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def launch(*_: Any) -> Any:
+        raise RuntimeError("no compiler here")
+
+    monkeypatch.setattr(cuda_heads, "prepare", launch)
+    model = make_model(*KNOWN["qwen3"])
+    assert direct_step.found(model) is model

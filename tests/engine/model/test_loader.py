@@ -46,16 +46,6 @@ def test_a_loaded_model_says_what_it_is() -> None:
     assert IM_END_ID in model.tokenizer.eos_token_ids
 
 
-@pytest.mark.parametrize(
-    ("name", "is_direct"), [("tiny-qwen3", True), ("small-llama", True), ("tiny-gemma3", False)]
-)
-def test_models_built_as_llama_or_qwen3_decode_past_their_modules(
-    name: str, is_direct: bool
-) -> None:
-    model = loaded(name)
-    assert (model.decode is not model.model) == is_direct
-
-
 def test_progress_grows_to_one() -> None:
     fractions = [one.fraction for one in load(tiny_model_path("tiny-mamba"), casts_to_float32=True)]
     assert fractions == sorted(fractions) and fractions[0] == 0 and fractions[-1] == 1
