@@ -8,11 +8,11 @@ computed, and it is a single operation for the host to submit. It knows nothing 
 from __future__ import annotations
 
 import functools
-import struct
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+
+from engine.model.cuda_source import bits_of, make_kernel
 
 _THREADS = 256  # of a block, as in cuda_decode.cu
 _ENOUGH_BLOCKS = 256  # two for each processor of a large GPU
@@ -83,7 +83,7 @@ def attend(
     rows, heads, _, size = queries.shape
     key_heads, num_keys = keys.shape[1:3]
     group = _group(heads // key_heads)
-    template = (("T", queries.dtype), ("D", size), ("G", group), ("SCALE", _bits(scale)))
+    template = (("T", queries.dtype), ("D", size), ("G", group), ("SCALE", bits_of(scale)))
     _compile_all(template)
     inputs = [
         queries,
@@ -143,11 +143,6 @@ def _group(heads_per_key: int) -> int:
     return max(one for one in range(1, _MOST_HEADS + 1) if heads_per_key % one == 0)
 
 
-def _bits(scale: float) -> int:
-    bits: int = struct.unpack("i", struct.pack("f", scale))[0]
-    return bits
-
-
 @functools.cache
 def _everything() -> mx.array:
     return mx.ones((1,), mx.bool_)
@@ -174,11 +169,4 @@ def _joining() -> Any:
 
 
 def _kernel(name: str, inputs: list[str], outputs: list[str], body: str) -> Any:
-    return mx.fast.cuda_kernel(
-        name=name,
-        input_names=inputs,
-        output_names=outputs,
-        source=body,
-        header=Path(__file__).with_name("cuda_decode.cu").read_text(encoding="utf-8"),
-        ensure_row_contiguous=False,
-    )
+    return make_kernel(name, inputs, outputs, body, header="cuda_decode.cu", copies_views=False)

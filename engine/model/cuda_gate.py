@@ -10,6 +10,8 @@ from typing import Any
 
 import mlx.core as mx
 
+from engine.model.cuda_source import make_kernel
+
 _THREADS = 256
 
 _SOURCE = """
@@ -39,6 +41,4 @@ def gate(halves: mx.array) -> mx.array:
 
 @functools.cache
 def _kernel() -> Any:
-    return mx.fast.cuda_kernel(
-        name="hearth_gate", input_names=["halves"], output_names=["gated"], source=_SOURCE
-    )
+    return make_kernel("hearth_gate", ["halves"], ["gated"], _SOURCE)

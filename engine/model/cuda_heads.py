@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import struct
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import mlx.core as mx
 from mlx import nn
 from mlx_lm.models.rope_utils import Llama3RoPE
+
+from engine.model.cuda_source import bits_of, make_kernel
 
 ROPES = (nn.RoPE, Llama3RoPE)
 _WARP = 32
@@ -132,23 +132,12 @@ def _template(dtype: mx.Dtype, form: Form) -> list[tuple[str, Any]]:
         ("ARE_NEIGHBOURS", form.are_neighbours),
         ("HAS_FREQS", form.has_freqs),
         ("IS_NORMED", form.eps is not None),
-        ("SCALE", _bits(form.scale)),
-        ("LOG2_BASE", _bits(math.log2(form.base))),
-        ("EPS", _bits(form.eps or 0.0)),
+        ("SCALE", bits_of(form.scale)),
+        ("LOG2_BASE", bits_of(math.log2(form.base))),
+        ("EPS", bits_of(form.eps or 0.0)),
     ]
-
-
-def _bits(number: float) -> int:
-    bits: int = struct.unpack("i", struct.pack("f", number))[0]
-    return bits
 
 
 @functools.cache
 def _kernel() -> Any:
-    return mx.fast.cuda_kernel(
-        name="hearth_heads",
-        input_names=_INPUTS,
-        output_names=_OUTPUTS,
-        source=_SOURCE,
-        header=Path(__file__).with_name("cuda_heads.cu").read_text(encoding="utf-8"),
-    )
+    return make_kernel("hearth_heads", _INPUTS, _OUTPUTS, _SOURCE, header="cuda_heads.cu")
