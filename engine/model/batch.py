@@ -100,7 +100,8 @@ class RowBatch:
         assert self._inputs is not None
         row_caches.make_room(self._caches, self._apart())
         logits = self._model(self._inputs[:, None], cache=self._caches)
-        row_caches.share_counts(self._caches)
+        if not self._is_level:
+            row_caches.share_counts(self._caches)
         self._lengths = [length + 1 for length in self._lengths]
         self._end += 1
         self._wasted_steps += self._waste

@@ -38,8 +38,8 @@ def attention(
         num_queries = queries.shape[2]
         if num_queries > 1 and queries.shape[0] * num_queries * keys.shape[2] <= ANY_SHAPE_SCORES:
             return composed_slice(queries, keys, values, scale=scale, mask=mask)
-    if mask is None and isinstance(cache, BatchKVCache):  # whoever knew that padding is left out
-        mask = cache.make_mask(queries.shape[2])
+    if mask is None and isinstance(cache, BatchKVCache):  # a step that knows of the kernel
+        mask = (mx.arange(keys.shape[2]) >= cache.left_padding[:, None])[:, None, None]
     result: mx.array = base.scaled_dot_product_attention(
         queries, keys, values, cache, scale, mask, sinks
     )

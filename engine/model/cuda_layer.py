@@ -19,10 +19,8 @@ from engine.model.direct_layer import DirectLayer, Function, bound, product_of
 
 def may_take(layer: Any) -> bool:
     """Whether this is all that the kernels know. Its parts are plain ones, in one dtype."""
-    merged = (_projections(layer.self_attn), _halves(layer.mlp))
-    has_whole_biases = all(len({"bias" in one for one in parts}) == 1 for parts in merged)
     is_silu = bound(layer.mlp, "swiglu") is activations.swiglu
-    return has_whole_biases and is_silu and heads_of(layer.self_attn) is not None
+    return is_silu and heads_of(layer.self_attn) is not None
 
 
 class CudaLayer(DirectLayer):
@@ -31,24 +29,16 @@ class CudaLayer(DirectLayer):
     def _take_heads(self, layer: Any) -> None:
         heads = heads_of(layer)
         assert heads is not None
-        self._parts, self._project = heads, _merged(*_projections(layer))
+        self._parts, self._project = heads, _merged(layer.q_proj, layer.k_proj, layer.v_proj)
 
     def _take_gates(self, layer: Any) -> None:
-        self._widen = _merged(*_halves(layer))
+        self._widen = _merged(layer.gate_proj, layer.up_proj)
 
     def _heads(self, x: mx.array, positions: mx.array) -> tuple[mx.array, mx.array, mx.array]:
         return cuda_heads.prepare(self._parts, self._project(x), positions)
 
     def _open(self, x: mx.array) -> mx.array:
         return cuda_gate.gate(self._widen(x))
-
-
-def _projections(layer: Any) -> tuple[Any, Any, Any]:
-    return layer.q_proj, layer.k_proj, layer.v_proj
-
-
-def _halves(layer: Any) -> tuple[Any, Any]:
-    return layer.gate_proj, layer.up_proj
 
 
 def _merged(*layers: Any) -> Function:

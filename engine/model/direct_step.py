@@ -70,14 +70,14 @@ class DirectStep:
 
     def __call__(self, token_ids: mx.array, *, cache: Caches) -> mx.array:
         """Token ids [B, 1] to logits [B, 1, V], lazily."""
-        rows, first = len(token_ids), cache[0]
-        if not (type(first) is KVCache or (type(first) is BatchKVCache and rows > 1)):
+        first = cache[0]
+        if type(first) not in (KVCache, BatchKVCache):
             return self._model(token_ids, cache=cache)  # type: ignore[no-any-return]
         x, positions, mask = self._embed(token_ids), first.offset, None
         if not self._on_cuda:
             mask = create_attention_mask(x, first)
         elif not isinstance(positions, mx.array):
-            positions = mx.array([positions] * rows, mx.int32)
+            positions = mx.array([positions] * len(token_ids), mx.int32)
         for layer, one in zip(self._layers, cache, strict=True):
             x = layer(x, one, positions, mask)
         return self._head(self._norm(x))

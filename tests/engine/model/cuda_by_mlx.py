@@ -48,17 +48,10 @@ def _rotated(heads: Heads, one: mx.array, weight: mx.array, positions: Any) -> m
     )
 
 
-def attend(
-    queries: mx.array,
-    keys: mx.array,
-    values: mx.array,
-    *,
-    scale: float,
-    mask: mx.array | None,
-    starts: mx.array | None,
-) -> mx.array:
+def attend(*given: mx.array, scale: float, mask: Any, starts: Any) -> mx.array:
     """As cuda_decode.attend."""
+    _, keys, _ = given
     if starts is not None:
         counts = mx.arange(keys.shape[2])[None, None, None] >= starts[:, None, None, None]
         mask = counts if mask is None else mask & counts
-    return mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale, mask=mask)
+    return mx.fast.scaled_dot_product_attention(*given, scale=scale, mask=mask)

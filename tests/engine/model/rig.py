@@ -42,8 +42,11 @@ def decoding(name: str) -> Forward:
 
 
 def prefilled(name: str, row_id: int, length: int) -> NewRow:
-    """A row with a prompt of its own, ready to join a batch."""
-    model = loaded(name).model
+    return prefilled_row(loaded(name).model, row_id, length)
+
+
+def prefilled_row(model: Any, row_id: int, length: int) -> NewRow:
+    """With a prompt of its own, ready to join a batch."""
     caches = row_caches.new_caches(model)
     prompt = [(7 * row_id + 3 * place) % 500 + 10 for place in range(length)]
     model(mx.array([prompt], mx.uint32), cache=caches)

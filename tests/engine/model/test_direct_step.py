@@ -15,7 +15,6 @@ from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.models import activations, gemma, llama, qwen2, qwen3
 
-from engine.model import caches as row_caches
 from engine.model import (
     cuda_attention,
     cuda_decode,
@@ -24,8 +23,9 @@ from engine.model import (
     direct_step,
     kernels,
 )
-from engine.model.batch import NewRow, RowBatch
+from engine.model.batch import RowBatch
 from tests.engine.model import cuda_by_mlx
+from tests.engine.model.rig import prefilled_row
 
 SHAPE = {
     "hidden_size": 64,
@@ -33,7 +33,7 @@ SHAPE = {
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
-    "vocab_size": 300,
+    "vocab_size": 520,
     "rms_norm_eps": 1e-6,
     "tie_word_embeddings": False,
 }
@@ -95,26 +95,18 @@ def history(model: Any, step: Any) -> mx.array:
     other."""
     batch, said = RowBatch(step), []
     for number, length in enumerate((70, 9, 130, 64)):
-        batch.join([prefilled(model, number, length)])
+        batch.join([prefilled_row(model, number, length)])
         said += logits_of(batch, 3)
     batch.leave((2, 0))
     said += logits_of(batch, 3)
-    batch.join([prefilled(model, 9, 200)])
+    batch.join([prefilled_row(model, 9, 200)])
     said += logits_of(batch, 70)
     batch = RowBatch(step)
-    batch.join([prefilled(model, number, 50) for number in range(3)])
+    batch.join([prefilled_row(model, number, 50) for number in range(3)])
     said += logits_of(batch, 3)
     batch.leave((1,))
     assert batch.is_level
     return mx.concatenate(said + logits_of(batch, 3))
-
-
-def prefilled(model: Any, row_id: int, length: int) -> NewRow:
-    caches = row_caches.new_caches(model)
-    prompt = [(7 * row_id + 3 * place) % 290 for place in range(length)]
-    model(mx.array([prompt], mx.uint32), cache=caches)
-    row_caches.evaluate(caches)
-    return NewRow(row_id=row_id, token_id=11, length=length, caches=caches)
 
 
 def logits_of(batch: RowBatch, number: int) -> list[mx.array]:
@@ -184,6 +176,34 @@ def test_what_the_kernels_do_not_know_decodes_the_models_way() -> None:
     model = make_model(*KNOWN["qwen3"])
     model.layers[1].self_attn.k_norm.set_dtype(mx.float16)
     assert direct_step.found(model) is model
+    model = make_model(*KNOWN["qwen2"])
+    del model.layers[1].self_attn.k_proj["bias"]
+    assert direct_step.found(model) is model
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_so_does_a_family_with_a_gate_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It differs where the check does not look."""
+    swiglu = activations.swiglu
+    monkeypatch.setattr(qwen3, "swiglu", lambda gate, x: swiglu(mx.minimum(gate, 1e4), x))
+    model = make_model(*KNOWN["qwen3"])
+    assert direct_step.found(model) is model
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_layers_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of other models go on in between."""
+    made = []
+
+    class Noted(direct_step.CudaLayer):
+        def __init__(self, layer: Any) -> None:
+            super().__init__(layer)
+            made.append(layer)
+
+    monkeypatch.setattr(direct_step, "CudaLayer", Noted)
+    model = make_model(*KNOWN["qwen3"])
+    counts = [len(made) for _ in direct_step.finding(model, has_batches=True)]
+    assert counts[:2] == [1, 2] == [*range(1, len(model.layers) + 1)]
 
 
 @pytest.mark.usefixtures("on_cuda")
@@ -201,7 +221,7 @@ def test_other_caches_decode_the_models_way(monkeypatch: pytest.MonkeyPatch) -> 
     model = make_model(*KNOWN["qwen3"])
     step = direct_step.found(model)
     assert step is not model
-    caches = [one.to_quantized(group_size=32) for one in prefilled(model, 1, 40).caches]
+    caches = [one.to_quantized(group_size=32) for one in prefilled_row(model, 1, 40).caches]
     monkeypatch.setattr(step, "_model", lambda token_ids, *, cache: (token_ids, cache))
     token = mx.array([[5]], mx.uint32)
     assert step(token, cache=caches) == (token, caches)
@@ -216,7 +236,7 @@ def test_a_model_that_cannot_be_batched_decodes_its_row_past_its_modules() -> No
     assert step is not model
     batches = [RowBatch(one) for one in (model, step)]
     for batch in batches:
-        batch.join([prefilled(model, 1, 30)])
+        batch.join([prefilled_row(model, 1, 30)])
     found, expected = (mx.concatenate(logits_of(batch, 5)) for batch in batches)
     assert_alike(found, expected)
 

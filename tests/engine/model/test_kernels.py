@@ -11,9 +11,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.models import activations, base
+from mlx_lm.models.cache import BatchKVCache
 from mlx_lm.utils import load_model
 
-from engine.model import caches as row_caches
 from engine.model import (
     cpu_activation,
     cpu_attention,
@@ -25,10 +25,11 @@ from engine.model import (
     kernels,
     loader,
 )
-from engine.model.batch import NewRow, RowBatch
+from engine.model.batch import RowBatch
 from engine.model.capability import check_batching
 from engine.model.loader import load
 from tests.engine.model import cuda_by_mlx
+from tests.engine.model.rig import prefilled_row
 from tests.tiny_models import tiny_model_path
 
 ROWS, KEY_HEADS, LENGTH, SIZE = 3, 2, 37, 16
@@ -221,6 +222,19 @@ def test_mlx_never_stops_serving_because_shapes_were_many() -> None:
     assert said.stdout == "0\n"
 
 
+def test_padding_is_left_out_where_the_kernel_does_not_take_a_step() -> None:
+    """Its heads are 20 numbers long, and nobody brings a mask."""
+    mx.random.seed(3)
+    queries = mx.random.normal((2, KEY_HEADS, 1, 20))
+    keys, values = (mx.random.normal((2, KEY_HEADS, LENGTH, 20)) for _ in range(2))
+    offset = mx.array([LENGTH, LENGTH - 9])
+    cache = BatchKVCache.from_state((keys, values, offset, LENGTH - offset, LENGTH))
+    assert not cuda_decode.suits(queries, keys, values, None)
+    found = cuda_attention.attention(queries, keys, values, cache, 0.25, None)
+    own = (queries[1:], keys[1:, :, 9:], values[1:, :, 9:])
+    assert mx.allclose(found[1:], mx.fast.scaled_dot_product_attention(*own, scale=0.25), atol=1e-5)
+
+
 @pytest.mark.usefixtures("decoding")
 def test_a_loaded_model_uses_what_is_wanted_here(monkeypatch: pytest.MonkeyPatch) -> None:
     path = tiny_model_path("tiny-qwen3")
@@ -287,20 +301,12 @@ def test_rows_that_come_and_go_are_right(model: Any, decoding: list[tuple[int, .
 def greedy_history(model: Any) -> list[list[int]]:
     batch, history = RowBatch(model), []
     for number, length in enumerate((70, 9, 130, 64)):
-        batch.join([prefilled(model, number, length)])
+        batch.join([prefilled_row(model, number, length)])
         history += steps(batch, 3)
     batch.leave((2, 0))
     history += steps(batch, 3)
-    batch.join([prefilled(model, 9, 200)])
+    batch.join([prefilled_row(model, 9, 200)])
     return history + steps(batch, 3)
-
-
-def prefilled(model: Any, row_id: int, length: int) -> NewRow:
-    caches = row_caches.new_caches(model)
-    prompt = [(7 * row_id + 3 * place) % 500 + 10 for place in range(length)]
-    model(mx.array([prompt], mx.uint32), cache=caches)
-    row_caches.evaluate(caches)
-    return NewRow(row_id=row_id, token_id=11, length=length, caches=caches)
 
 
 def steps(batch: RowBatch, number: int) -> list[list[int]]:
