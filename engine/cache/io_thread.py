@@ -141,9 +141,10 @@ class CacheIO:
         """Never write what of these waits to be written; those that did."""
         with self._condition:
             withdrawn = [job for job in self._jobs if job.record in records]
-            self._jobs = [job for job in self._jobs if job.record not in records]
-            heapq.heapify(self._jobs)
-            self.queued_bytes -= sum(job.num_bytes for job in withdrawn)
+            if withdrawn:
+                self._jobs = [job for job in self._jobs if job.record not in records]
+                heapq.heapify(self._jobs)
+                self.queued_bytes -= sum(job.num_bytes for job in withdrawn)
         return [job.record for job in withdrawn if job.record is not None]
 
     def restore(self, request_id: str, wanted: Sequence[Wanted], *, deadline_at: float) -> None:
