@@ -1,7 +1,7 @@
 -- fair queue -> engine. ARGV: engine, lease_ms, the event of a passed deadline, how many models,
 --   (model, how many)..., then of guests, one each: (model, lowest class, n, n tenants who may not)...
 -- Returns per request {hash as a flat list, its events}.
-local engine, lease_ms, deadline_failed, num_models = unpack(ARGV)
+local engine, lease_ms, deadline_failed, num_models = unpack(ARGV, 1, 4)
 local now = now_ms()
 local pulled = {}
 

@@ -2,7 +2,7 @@
 --   expired: any engine's, overdue     died: all of this engine's, at its new start
 --   unheld: this engine's but for the ids, which are all it knows of; others' reply was lost on the way
 -- Expiry and death count as a crash. Returns the ids.
-local why, engine, finished, poisoned = unpack(ARGV)
+local why, engine, finished, poisoned = unpack(ARGV, 1, 4)
 local is_crash = why ~= 'unheld'
 local now = now_ms()
 local held, released = {}, {}

@@ -1,7 +1,7 @@
 -- A live engine re-asserts a request that Redis forgot, with all its events from seq 0, same seqs.
 -- ARGV: engine, lease_ms, id, fence, 1 if it has ended, number of hash values, (field, value)..., events...
 -- Returns the next seq, or VOID when somebody else has taken the request meanwhile.
-local engine, lease_ms, id, fence, is_ended, num_values = unpack(ARGV)
+local engine, lease_ms, id, fence, is_ended, num_values = unpack(ARGV, 1, 6)
 local state, stored_fence, model, class, tenant = unpack(redis.call('HMGET', request_key(id),
   'state', 'fence', 'model', 'priority', 'tenant'))
 local verdict = standing(state, stored_fence, tonumber(fence))

@@ -29,6 +29,7 @@ RETRY_SECONDS = 0.2
 LOST_SECONDS = 6.0  # a living engine restores what Redis lost long before
 WAITING_LOST_SECONDS = 1.0
 AWAY_SECONDS = 60.0
+_WAITING = ("intake", "queued")
 
 
 class StreamLost(Exception):
@@ -111,11 +112,10 @@ class Hub:
         """Whether Redis has the request, with all that was handed on of it. Raises StreamLost."""
         follower.redis_away.end()
         is_first_look = follower.born is None
-        if state is not None and born != follower.born and not is_first_look:
-            raise StreamLost(follower.request_id)
-        follower.is_confirmed = state is not None and int(next_seq or 0) > follower.after
+        is_same = state is not None and (is_first_look or born == follower.born)
+        follower.is_confirmed = is_same and int(next_seq or 0) > follower.after
         if not follower.is_confirmed:
-            patience = 0.0 if is_first_look else _patience(state)
+            patience = 0.0 if is_first_look else _patience(state, is_same)
             if follower.request_missing.seconds() >= patience:
                 raise StreamLost(follower.request_id)
             return
@@ -157,6 +157,11 @@ class Hub:
         return asyncio.gather(reader.close(), connection.aclose())
 
 
-def _patience(state: str | None) -> float:
-    """How long a living engine may take to tell Redis what it forgot. What waits has no engine."""
-    return WAITING_LOST_SECONDS if state in ("intake", "queued") else LOST_SECONDS
+def _patience(state: str | None, is_same: bool) -> float:
+    """How long a living engine may take to tell Redis what it forgot.
+
+    What waits has no engine, or one that is slower than the ledger that submitted it again.
+    """
+    if state in _WAITING:
+        return WAITING_LOST_SECONDS
+    return LOST_SECONDS if is_same or state is None else 0.0

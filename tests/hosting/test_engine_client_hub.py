@@ -14,6 +14,7 @@ from engine.transport.exchange import Exchange
 from hosting.engine_client import Hub, StreamLost
 from hosting.engine_client.connection import Connection
 from hosting.engine_client.follower import MAX_QUEUED
+from hosting.engine_client.hub import RETRY_SECONDS
 from hosting.engine_client.reader import Reader
 from tests.engine.transport.rig import Rig, emit, pull_ids
 from tests.makers import make_delta, make_finished
@@ -209,6 +210,27 @@ async def test_a_redis_that_goes_while_a_follower_joins_takes_no_event_along(
 
     assert await task == list(enumerate(rig.events("a")))
     assert await other == list(enumerate(rig.events("b")))
+
+
+async def test_a_request_submitted_again_before_its_engine_says_it_is_the_same_stream(
+    mortal_redis: RedisProcess,
+) -> None:
+    rig = Rig(mortal_redis.url)
+    rig.queue("a")
+    engine = rig.engine()
+    pull_ids(engine)
+    emit(engine, "a", *answer(6)[:3])
+    task = await following(Hub(rig.url))
+    await asyncio.to_thread(mortal_redis.kill)
+    mortal_redis.forget()
+    await asyncio.to_thread(mortal_redis.start)
+    rig = Rig(mortal_redis.url)
+    rig.queue("a")
+    await asyncio.sleep(2 * RETRY_SECONDS)
+    await asyncio.to_thread(verify_after_restart, engine)
+    await in_thread(engine, *answer(6)[3:])
+
+    assert await task == list(enumerate(rig.events("a")))
 
 
 async def test_a_request_submitted_again_after_a_loss_is_another_stream(

@@ -14,6 +14,8 @@ from tests.engine.transport.rig import Rig, emit, pull_ids
 from tests.makers import make_delta, make_finished
 from tests.redis_process import RedisProcess
 
+MORE_THAN_LUA_UNPACKS = 10_000
+
 
 @pytest.fixture
 def engine(rig: Rig) -> Exchange:
@@ -33,6 +35,22 @@ def test_all_events_come_back_with_their_seqs(rig: Rig, engine: Exchange) -> Non
     assert rig.events("a") == [*before, make_delta(3)]
     emit(engine, "a", make_finished())
     assert rig.ended() == ["a"]
+
+
+def test_the_events_of_a_long_answer_come_back(rig: Rig, engine: Exchange) -> None:
+    emit(engine, "a", *(make_delta(3 + i) for i in range(MORE_THAN_LUA_UNPACKS)))
+    before = rig.events("a")
+    rig.redis.flushall()
+    engine.verify()
+
+    assert rig.events("a") == before
+
+
+def test_very_many_that_ended_a_moment_ago_are_told_of(rig: Rig, engine: Exchange) -> None:
+    ended = (str(i) for i in range(MORE_THAN_LUA_UNPACKS))
+
+    assert rig.scripts("release", "unheld", "engine-1", "", "", "a", *ended) == []
+    assert rig.scripts("release", "unheld", "engine-1", "", "", *ended) == ["a"]
 
 
 def test_a_restored_request_is_leased_and_whole(rig: Rig, engine: Exchange) -> None:
