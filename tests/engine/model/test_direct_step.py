@@ -139,14 +139,15 @@ def test_weights_stay_what_they_were_and_are_there_once(name: str) -> None:
     model = make_model(*KNOWN[name])
     before = {name: mx.array(one) for name, one in tree_flatten(model.parameters())}
     mx.eval(before)
-    mx.clear_cache()
+    mx.synchronize()
     held = mx.get_active_memory()
     step = direct_step.found(model)
     after = dict(tree_flatten(model.parameters()))
     assert after.keys() == before.keys()
     assert all(mx.array_equal(after[name], one) for name, one in before.items())
     assert step is not model
-    assert mx.get_active_memory() - held < 0.05 * sum(one.nbytes for one in before.values())
+    mx.synchronize()
+    assert mx.get_active_memory() - held < 0.1 * sum(one.nbytes for one in before.values())
 
 
 @pytest.mark.usefixtures("anywhere")
