@@ -172,6 +172,7 @@ SQLITE_OPTIONS = {
     "transaction_mode": "IMMEDIATE",  # a writer waits its turn instead of failing midway
     "timeout": 20,  # seconds
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-16000; "
+    "PRAGMA wal_autocheckpoint=10000; "  # pages, 40 MB: the ledger is there before (sqlite/log.py)
     "PRAGMA secure_delete=ON;",  # what is deleted is overwritten
 }
 _database = env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'db.sqlite3'}")

@@ -29,6 +29,7 @@ RENEW_SECONDS = LEASE_SECONDS / 4
 POLL_SECONDS = 0.5  # should a wake-up be lost
 RETRY_SECONDS = 0.25
 CLOSE_SECONDS = 3.0
+YIELD_SECONDS = 20e-6
 logger = logging.getLogger(__name__)
 
 
@@ -101,12 +102,17 @@ class Transport:
             self._look_for_work()
 
     def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
-        """Send (request_id, event) pairs in this order; all rows' events of a step in one call."""
+        """Send (request_id, event) pairs in this order; all rows' events of a step in one call.
+
+        What somebody waits for goes first: the exchange thread needs the interpreter to send it,
+        and would get it only when the model thread next waits for something.
+        """
         if not events:
             return
         self._outbox.extend(events)
         if self._urgency.is_urgent(events):
             self._wake_urgently()
+            time.sleep(YIELD_SECONDS)
         elif not self._wake.is_set():
             self._wake.set()
 

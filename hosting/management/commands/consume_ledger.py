@@ -18,6 +18,7 @@ from hosting.actions.generations import settle_generations
 from hosting.actions.history import FINEST_SECONDS, record_readings
 from hosting.actions.reconcile import reconcile
 from hosting.engine_client import EngineUnavailable, TerminalFeed
+from hosting.sqlite.log import move_early
 
 _RECONCILE_SECONDS = 2.0
 _TOGETHER_SECONDS = 0.1  # what ends in such a time costs little more than one; limits do not wait
@@ -29,6 +30,7 @@ class Command(BaseCommand):
     help = "Writes answers, usage and ends from the engines' events into the database."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        move_early()
         consumer = LedgerConsumer(TerminalFeed())
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: consumer.stop())
