@@ -18,6 +18,7 @@ from engine import wire
 from engine.core.constraint import Constraint
 from engine.model.token_masks import apply_constraints
 
+LEAST_TEMPERATURE = 1e-5  # below it logits / temperature would outgrow float32's range
 _MASK_64 = 0xFFFF_FFFF_FFFF_FFFF
 _gumbel_rows = mx.vmap(lambda key, like: mx.random.gumbel(like.shape, key=key), in_axes=(0, 0))
 
@@ -83,7 +84,7 @@ class SampledRow:
 
     @property
     def is_greedy(self) -> bool:
-        return self.sampling.temperature <= 0
+        return self.sampling.temperature < LEAST_TEMPERATURE
 
     def counts(self, vocab_size: int) -> mx.array:
         """How often each token was drawn, [V]."""
@@ -300,8 +301,9 @@ class _Subset:
     def apply(self, values: mx.array, change: _Change) -> mx.array:
         if self.is_everyone:
             return change(values)
-        changed = mx.array(values)
-        changed[self.index] = change(values[self.index])
+        new = change(values[self.index])
+        changed = mx.array(values, new.dtype)  # finer than 16 bits, as alone
+        changed[self.index] = new
         return changed
 
 

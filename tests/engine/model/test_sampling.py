@@ -76,6 +76,23 @@ def test_greedy_takes_the_likeliest() -> None:
     assert set(draw_many(make_row(temperature=0.0), 5)) == likeliest(1)
 
 
+@pytest.mark.parametrize("temperature", [1e-45, 1e-38, 1e-30, 1e-7])
+def test_a_temperature_next_to_zero_is_greedy(temperature: float) -> None:
+    assert set(draw_many(make_row(temperature=temperature), 5)) == likeliest(1)
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_a_row_of_16_bits_draws_the_same_beside_others(dtype: mx.Dtype) -> None:
+    line = mx.array([8.0, 8.0, *[0.0] * (VOCAB - 2)], dtype)[None]
+    for change in ({"logit_bias": ((1, 0.001),)}, {"repetition_penalty": 1.0001}):
+        row = make_row(prompt=(0,), temperature=0.0, **change)
+        for others in ([], [make_row(temperature=0.0)]):
+            sampler = BatchSampler()
+            sampler.arrange([row, *others])
+            drawn = sampler.draw(mx.concatenate([line] * (1 + len(others))))
+            assert drawn.token_ids.tolist()[0] == 1, (change, others)
+
+
 def test_logit_bias_forbids_and_forces() -> None:
     best, other = (int(one) for one in np.argsort(-LOGITS)[:2])
     assert set(draw_many(make_row(temperature=0.0, logit_bias=((best, -100.0),)), 5)) == {other}
