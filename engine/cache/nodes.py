@@ -53,7 +53,8 @@ class Node:
 
     def add_owners(self, owners: Set[bytes]) -> bool:
         """Whether that was news."""
-        if owners <= self.owners or len(self.owners) >= MAX_OWNERS:
+        is_full = len(self.owners) >= MAX_OWNERS and not has_publication(owners)
+        if owners <= self.owners or is_full:
             return False
         self.owners |= owners
         self.is_published = self.is_published or has_publication(owners)

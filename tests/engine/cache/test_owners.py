@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from engine import wire
+from engine.cache.nodes import MAX_OWNERS
 from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.plan import Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
@@ -65,6 +66,15 @@ def test_a_published_prompt_stays_in_memory_until_it_is_unpublished() -> None:
     cache.forget_owner(PUBLISHED)
     assert cache.memory.pinned_bytes == 0
     assert found(cache, of="ann") == 0
+
+
+def test_what_as_many_own_as_can_is_published_all_the_same() -> None:
+    cache = make_cache()
+    cache.set_rules("toy", STRICT)
+    for number in range(MAX_OWNERS):
+        compute(cache, query(PROMPT[:600], of=f"person {number}"))
+    compute(cache, query(PROMPT[:600], owners=[PUBLISHED]))
+    assert found(cache, of="a newcomer") == 600
 
 
 def test_publishing_what_a_person_computed_keeps_it_theirs() -> None:
