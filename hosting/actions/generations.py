@@ -329,8 +329,8 @@ def _store_answer(generation: Generation, outcome: Outcome) -> None:
     if generation.message_id is None or generation.conversation_id is None:
         return
     Message.objects.filter(pk=generation.message_id).update(
-        content=_storable(outcome.answer.content),
-        reasoning=_storable(outcome.answer.reasoning),
+        content=outcome.answer.content,
+        reasoning=outcome.answer.reasoning,
         tool_calls=outcome.answer.tool_calls,
     )
     Conversation.objects.filter(pk=generation.conversation_id).update(updated_at=timezone.now())
@@ -338,16 +338,11 @@ def _store_answer(generation: Generation, outcome: Outcome) -> None:
 
 def _store_title(generation: Generation, outcome: Outcome) -> None:
     """A title that the person gave meanwhile stays."""
-    title = clean_title(_storable(outcome.answer.content))
+    title = clean_title(outcome.answer.content)
     if title and generation.conversation_id is not None:
         Conversation.objects.filter(
             pk=generation.conversation_id, is_title_set_by_person=False
         ).update(title=title)
-
-
-def _storable(text: str) -> str:
-    """PostgreSQL stores no NUL, and a model may emit one."""
-    return text.replace("\x00", "")
 
 
 def _usage_record(generation: Generation, outcome: Outcome) -> UsageRecord:

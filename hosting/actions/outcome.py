@@ -40,11 +40,12 @@ class Outcome:
 
 
 def fold(events: Sequence[wire.Event]) -> Outcome | None:
-    """None while no end of a generation is among them."""
+    """None while no end of a generation is among them. Texts are such as every database stores."""
     ends = [event for event in events if isinstance(event, _ENDS)]
     if not ends:
         return None
-    answer = answer_of(event for event in events if isinstance(event, wire.Delta))
+    deltas = (event for event in events if isinstance(event, wire.Delta))
+    answer = Answer(**_storable(dataclasses.asdict(answer_of(deltas))))
     match ends[0]:
         case wire.Finished() as finished:
             return _finished(finished, answer)
@@ -62,7 +63,7 @@ def failure(
         state=_State.FAILED,
         end=end,
         error_code=code,
-        error_detail=detail,
+        error_detail=_storable(detail),
         answer=answer or Answer(),
         usage=usage or _NO_USAGE,
     )
@@ -110,6 +111,18 @@ class _ToolCall:
     def as_openai(self) -> dict[str, Any]:
         function = {"name": self.name, "arguments": "".join(self.arguments) or "{}"}
         return {"id": self.call_id, "type": "function", "function": function}
+
+
+def _storable(value: Any) -> Any:
+    """PostgreSQL stores no NUL, and a model may emit one, or a complaint quote it."""
+    match value:
+        case str():
+            return value.replace("\x00", "")
+        case list():
+            return [_storable(one) for one in value]
+        case dict():
+            return {name: _storable(one) for name, one in value.items()}
+    return value
 
 
 def _finished(event: wire.Finished, answer: Answer) -> Outcome:

@@ -110,10 +110,16 @@ def test_a_character_that_no_database_stores_is_left_out(
     rig: Rig, start: Callable[[], Generation], answer: Message
 ) -> None:
     generation = start()
-    run(rig, generation, delta("a\x00b"), finished())
+    call = wire.ToolCallPart(index=0, call_id="c1", name="find")
+    calling = wire.Delta(channel=wire.Channel.TOOL_CALL, text='{"a": "x\x00y"}', tool_call=call)
+    failed = wire.Failed(code=wire.Code.ENGINE_ERROR, detail="No \x00 is known.")
+    run(rig, generation, delta("a\x00b"), calling, failed)
     assert settle_generation(str(generation.pk))
     answer.refresh_from_db()
+    generation.refresh_from_db()
     assert answer.content == "ab"
+    assert answer.tool_calls[0]["function"]["arguments"] == '{"a": "xy"}'
+    assert generation.error_detail == "No  is known."
 
 
 def test_nothing_is_settled_before_the_end(rig: Rig, start: Callable[[], Generation]) -> None:
