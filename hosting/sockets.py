@@ -19,11 +19,10 @@ from engine import wire
 from hosting.actions.hints import group_of
 from hosting.actions.sessions import is_signed_in, owns_generation
 from hosting.engine_client import EngineUnavailable, StreamLost, hub
+from hosting.socket_watch import SIGNED_OUT, code_to_close_with
 
 MAX_UNACKNOWLEDGED = 512
 MAX_FOLLOWED = 64
-SIGNED_OUT = 4401  # close code: the page asks for a new sign-in
-CHECK_SECONDS = 4.0  # so that a look is over within 5
 
 logger = logging.getLogger(__name__)
 
@@ -128,10 +127,11 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
 
     async def _watch_session(self) -> None:
         """Sign-out, a changed password or a deactivated person closes the socket within 5 s."""
-        session_key = self.scope["session"].session_key
-        while await is_signed_in(self.person_id, session_key):
-            await asyncio.sleep(CHECK_SECONDS)
-        await self.close(SIGNED_OUT)
+        await self.close(await code_to_close_with(self._look))
+
+    async def _look(self) -> int | None:
+        is_in = await is_signed_in(self.person_id, self.scope["session"].session_key)
+        return None if is_in else SIGNED_OUT
 
     async def _complain(self, message: str) -> None:
         await self.send_json({"type": "error", "message": message})

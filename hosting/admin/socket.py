@@ -20,11 +20,10 @@ from hosting.actions.sessions import is_signed_in
 from hosting.admin.history_data import INSTRUMENTS, Asked, asked_of, history_data
 from hosting.admin.live_data import live_data
 from hosting.admin.notices import service_notice
+from hosting.socket_watch import SIGNED_OUT, code_to_close_with
 
-SIGNED_OUT = 4401  # close codes: the page asks for a new sign-in,
-NOT_ALLOWED = 4403  # or says that it may not be seen any more
+NOT_ALLOWED = 4403  # close code: the page says that it may not be seen any more
 PUSH_SECONDS = 1.0
-CHECK_SECONDS = 4.0  # so that a look is over within 5
 
 logger = logging.getLogger(__name__)
 
@@ -113,15 +112,14 @@ class InstrumentSocket(AsyncJsonWebsocketConsumer):
 
     async def _watch_role(self) -> None:
         """Sign-out, a lost role or a deactivated person closes the socket within 5 s."""
-        session_key = self.scope["session"].session_key
-        while await is_signed_in(self.person_id, session_key):
-            self.seen = await seen_instruments(self.person_id)
-            if self.asked is not None and self.asked.instrument not in self.seen:
-                return await self.close(NOT_ALLOWED)
-            if not self.seen:
-                return await self.close(NOT_ALLOWED)
-            await asyncio.sleep(CHECK_SECONDS)
-        await self.close(SIGNED_OUT)
+        await self.close(await code_to_close_with(self._look))
+
+    async def _look(self) -> int | None:
+        if not await is_signed_in(self.person_id, self.scope["session"].session_key):
+            return SIGNED_OUT
+        self.seen = await seen_instruments(self.person_id)
+        is_hidden = self.asked is not None and self.asked.instrument not in self.seen
+        return NOT_ALLOWED if is_hidden or not self.seen else None
 
 
 def _latest() -> tuple[int, str]:

@@ -7,12 +7,13 @@ Headers go out when intake has accepted; waiting afterwards is in the stream.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack
 from functools import partial
 
+from django.db import Error
 from django.http import StreamingHttpResponse
 from rest_framework.response import Response
 
@@ -65,7 +66,7 @@ class Run:
     async def start(cls, call: Call, served: Served | None) -> Run:
         """Acceptance of what was begun; begins it where no engine lived. Raises ApiError."""
         run = cls(call, served or await _begin_when_an_engine_lives(call))
-        async with AsyncExitStack() as unless_accepted:
+        async with contextlib.AsyncExitStack() as unless_accepted:
             unless_accepted.push_async_callback(run._leave)
             await run._admission()
             unless_accepted.pop_all()
@@ -159,10 +160,11 @@ class Run:
         return not self._following.is_over and self._key is None
 
     async def _hold(self) -> None:
-        """Now and then say that somebody still follows."""
+        """Now and then say that somebody still follows. A database away ends no stream."""
         if self._key is not None and time.monotonic() - self._held_at > RENEW_SECONDS:
             self._held_at = time.monotonic()
-            await in_database_thread(hold)(self._key)
+            with contextlib.suppress(Error):
+                await in_database_thread(hold)(self._key)
 
     def _repeat_headers(self) -> dict[str, str]:
         return {"Idempotent-Replayed": "true"} if self._is_repeat else {}

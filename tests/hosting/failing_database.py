@@ -1,4 +1,4 @@
-"""A database that cannot write, as on a full disk."""
+"""A database that does not do what it is told."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ from django.db import OperationalError
 from django.db.backends.utils import CursorWrapper
 
 
-@contextlib.contextmanager
-def full_disk() -> Iterator[None]:
+def full_disk() -> contextlib.AbstractContextManager[list[str]]:
     """Inside, every INSERT fails, in every thread."""
+    return _failing("INSERT", "database or disk is full")
+
+
+def lost_database() -> contextlib.AbstractContextManager[list[str]]:
+    """Inside, every statement fails, in every thread. Gives those that did."""
+    return _failing("", "the connection was lost")
+
+
+@contextlib.contextmanager
+def _failing(beginning: str, complaint: str) -> Iterator[list[str]]:
     execute = CursorWrapper.execute
+    failed: list[str] = []
 
     def refuse(self: CursorWrapper, sql: str, *arguments: Any) -> Any:
-        if sql.startswith("INSERT"):
-            raise OperationalError("database or disk is full")
+        if sql.startswith(beginning):
+            failed.append(sql)
+            raise OperationalError(complaint)
         return execute(self, sql, *arguments)
 
     with patch.object(CursorWrapper, "execute", refuse):
-        yield
+        yield failed

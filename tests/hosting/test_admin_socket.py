@@ -14,9 +14,12 @@ from django.test import Client
 from accounts.models import User
 from engine import wire
 from engine.transport.connection import connect
+from hosting import socket_watch
 from hosting.admin import socket
 from hosting.asgi import application
+from tests.hosting.failing_database import lost_database
 from tests.makers import make_status
+from tests.waiting import wait_until
 
 
 def socket_of(browser: Client | None, *, origin: bytes = b"http://localhost") -> Any:
@@ -37,7 +40,7 @@ async def connected(browser: Client, instrument: str = "live", **wishes: str) ->
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "PUSH_SECONDS", 0.02)
-    monkeypatch.setattr(socket, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(socket_watch, "CHECK_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -124,7 +127,7 @@ async def test_what_may_not_be_seen_closes_the_socket(keepers_page: Client) -> N
 
 
 async def test_members_and_strangers_get_nothing(page: Client) -> None:
-    for browser, code in ((page, socket.NOT_ALLOWED), (None, socket.SIGNED_OUT)):
+    for browser, code in ((page, socket.NOT_ALLOWED), (None, socket_watch.SIGNED_OUT)):
         pipe = socket_of(browser)
         await pipe.connect()
         assert await close_code(pipe) == code
@@ -146,7 +149,18 @@ async def test_signing_out_closes_the_socket(keepers_page: Client) -> None:
     pipe = await connected(keepers_page)
     await pipe.receive_json_from(timeout=5)
     await sync_to_async(keepers_page.logout)()
-    assert await close_code(pipe) == socket.SIGNED_OUT
+    assert await close_code(pipe) == socket_watch.SIGNED_OUT
+
+
+async def test_a_role_lost_while_the_database_is_away_closes_the_socket_afterwards(
+    keepers_page: Client, keeper: User
+) -> None:
+    pipe = socket_of(keepers_page)
+    await pipe.connect()
+    with lost_database() as failed:
+        await sync_to_async(wait_until)(lambda: len(failed) > 1)
+    await sync_to_async(User.objects.filter(pk=keeper.pk).update)(is_staff=False)
+    assert await close_code(pipe) == socket.NOT_ALLOWED
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[]", '{"type": "watch"}', "[" * 5000])

@@ -18,7 +18,7 @@ from engine import wire
 from hosting.actions.generations import settle_generation
 from hosting.models import Generation
 from tests.hosting.conftest import KeyedClient
-from tests.hosting.full_disk import full_disk
+from tests.hosting.failing_database import full_disk
 from tests.hosting.scripted_engine import ScriptedEngine, delta
 
 pytestmark = pytest.mark.usefixtures("model")

@@ -13,7 +13,7 @@ from engine import wire
 from hosting.actions.generations import settle_generation
 from hosting.models import Conversation, Generation, Message
 from tests.engine.transport.rig import Rig, emit
-from tests.hosting.full_disk import full_disk
+from tests.hosting.failing_database import full_disk
 from tests.hosting.scripted_engine import delta, finished
 
 pytestmark = pytest.mark.usefixtures("model")

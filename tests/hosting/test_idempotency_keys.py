@@ -21,6 +21,7 @@ from hosting.actions.repeats import delete_old_keys
 from hosting.models import Generation, IdempotencyKey
 from tests.engine.transport.rig import Rig
 from tests.hosting.conftest import KeyedClient
+from tests.hosting.failing_database import lost_database
 from tests.hosting.hostile_requests import CHAT, COMPLETIONS, GOOD, MESSAGES, RESPONSES
 from tests.hosting.scripted_engine import ENDLESS, HELLO, ScriptedEngine, finished
 from tests.waiting import wait_until
@@ -205,6 +206,21 @@ async def test_who_follows_says_so_again_and_again(
     while b"keep-alive" not in await anext(parts):
         pass
     assert (await IdempotencyKey.objects.aget()).followed_until > timezone.now()
+
+
+async def test_a_database_that_is_away_for_a_moment_ends_no_answer(
+    api: AsyncClient, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hosting.api.run.RENEW_SECONDS", 0.0)
+    monkeypatch.setattr("hosting.api.run.HEARTBEAT_SECONDS", 0.05)
+    engine.script = ENDLESS
+    parts = aiter((await ask(api, stream=True)).streaming_content)
+    with lost_database() as failed:
+        while b"keep-alive" not in await anext(parts):
+            pass
+    assert failed
+    await sync_to_async(engine.emit)(str((await Generation.objects.aget()).pk), finished())
+    assert b"[DONE]" in b"".join([part async for part in parts])
 
 
 async def test_keys_are_deleted_after_a_day(api: AsyncClient, engine: ScriptedEngine) -> None:

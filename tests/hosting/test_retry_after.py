@@ -15,7 +15,7 @@ from engine import wire
 from hosting.engine_client import get_client
 from hosting.models import Generation
 from tests.hosting.conftest import KeyedClient
-from tests.hosting.full_disk import full_disk
+from tests.hosting.failing_database import full_disk
 from tests.hosting.hostile_requests import CHAT, GOOD, MESSAGES
 from tests.hosting.scripted_engine import ScriptedEngine
 

@@ -13,12 +13,14 @@ from django.test import Client
 
 from accounts.models import User
 from engine import wire
-from hosting import sockets
+from hosting import socket_watch, sockets
 from hosting.actions.generations import Order, start_generation
 from hosting.actions.hints import hint
 from hosting.asgi import application
 from hosting.models import Conversation, Generation, HostedModel
+from tests.hosting.failing_database import lost_database
 from tests.hosting.scripted_engine import ScriptedEngine, delta, finished
+from tests.waiting import wait_until
 
 PROMPT = ({"role": "user", "content": "Hi"},)
 HOME = b"http://localhost"
@@ -160,7 +162,7 @@ async def test_nobody_in_particular_is_told_to_sign_in(transactional_db: None) -
     await socket.connect()
     assert await socket.receive_output() == {
         "type": "websocket.close",
-        "code": sockets.SIGNED_OUT,
+        "code": socket_watch.SIGNED_OUT,
     }
 
 
@@ -168,14 +170,26 @@ async def test_nobody_in_particular_is_told_to_sign_in(transactional_db: None) -
 async def test_it_closes_when_the_person_may_not_stay(
     page: Client, person: User, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sockets, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(socket_watch, "CHECK_SECONDS", 0.05)
     socket = await connected(page)
     if how == "sign out":
         await sync_to_async(page.logout)()
     else:
         await User.objects.filter(pk=person.pk).aupdate(is_active=False)
     closed = await socket.receive_output(timeout=5)
-    assert (closed["type"], closed["code"]) == ("websocket.close", sockets.SIGNED_OUT)
+    assert (closed["type"], closed["code"]) == ("websocket.close", socket_watch.SIGNED_OUT)
+
+
+async def test_a_sign_out_while_the_database_is_away_closes_it_afterwards(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_watch, "CHECK_SECONDS", 0.01)
+    socket = await connected(page)
+    with lost_database() as failed:
+        await sync_to_async(wait_until)(lambda: len(failed) > 1)
+    await sync_to_async(page.logout)()
+    closed = await socket.receive_output(timeout=5)
+    assert (closed["type"], closed["code"]) == ("websocket.close", socket_watch.SIGNED_OUT)
 
 
 def test_every_event_can_be_sent() -> None:
