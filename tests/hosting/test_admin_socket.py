@@ -155,8 +155,8 @@ async def test_signing_out_closes_the_socket(keepers_page: Client) -> None:
 async def test_a_role_lost_while_the_database_is_away_closes_the_socket_afterwards(
     keepers_page: Client, keeper: User
 ) -> None:
-    pipe = socket_of(keepers_page)
-    await pipe.connect()
+    pipe = await connected(keepers_page)
+    await pipe.receive_json_from(timeout=5)
     with lost_database() as failed:
         await sync_to_async(wait_until)(lambda: len(failed) > 1)
     await sync_to_async(User.objects.filter(pk=keeper.pk).update)(is_staff=False)
