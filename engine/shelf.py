@@ -150,7 +150,7 @@ class DeviceShelf:
         runner = Runner(
             loaded.model,
             decode=decode,
-            decode_token=voice.decode_token,
+            token_bytes=voice.token_bytes,
             new_caches=new_caches,
             together_bytes=self._memory.together_bytes,
         )
@@ -243,7 +243,6 @@ class ModelVoice:
     """What a model's tokenizer knows about text."""
 
     def __init__(self, tokenizer: Any):
-        self._tokenizer = tokenizer
         self._factory = TextFactory(tokenizer)
         self.end_token_ids: Collection[int] = frozenset(tokenizer.eos_token_ids)
         self._grammars = GrammarShop(tokenizer, end_token_ids=self.end_token_ids)
@@ -254,6 +253,5 @@ class ModelVoice:
     def grammar(self, work: wire.Work) -> PendingGrammar | None:
         return self._grammars.order(work)
 
-    def decode_token(self, token_id: int) -> str:
-        text: str = self._tokenizer.decode([token_id])
-        return text
+    def token_bytes(self, token_id: int) -> bytes:
+        return self._factory.vocabulary.token_bytes(token_id)

@@ -21,6 +21,9 @@ class Piece(NamedTuple):
     tool_call: wire.ToolCallPart | None = None
 
 
+_NOTHING = Piece(channel=wire.Channel.CONTENT, text="")
+
+
 class TextStream(Protocol):
     """Tokens in, text by channel out. A pure function of the tokens, so that it can be replayed."""
 
@@ -63,6 +66,7 @@ class Answer:
         self._end_token_ids = end_token_ids
         self._num_tokens = 0
         self._num_reasoning_tokens = 0
+        self._untold: list[wire.PositionLogprobs] = []  # of tokens whose text is held back
         for token_id in delivered_token_ids:
             self.add(token_id)
 
@@ -76,24 +80,50 @@ class Answer:
         )
 
     def add(self, token_id: int, logprobs: wire.PositionLogprobs | None = None) -> list[wire.Event]:
-        """The Deltas of one more token; the first carries the token itself."""
+        """The Deltas of one more token; the first carries the token itself, the first with content
+        the logprobs of its tokens."""
         self._num_tokens += 1
+        channel = self._text.channel
         if token_id in self._end_token_ids:
             pieces = self._end(wire.FinishReason.STOP)
         else:
             pieces = self._stopped(self._text.add(token_id))
             self._num_reasoning_tokens += self._text.channel is wire.Channel.REASONING
+            self._note(logprobs, channel)
             if self._stops.matched is not None:
                 self.ending = Ending(reason=wire.FinishReason.STOP, stop_string=self._stops.matched)
             elif self._text.has_finished_call and not self.work.tool_choice.is_parallel:
                 self.ending = Ending(reason=wire.FinishReason.TOOL_CALLS)
             elif self._num_tokens >= self.work.max_tokens:
                 pieces += self._end(wire.FinishReason.LENGTH)
-        return _deltas(pieces, token_id, logprobs)
+        return self._deltas(pieces, token_id)
 
     def cut(self) -> list[wire.Event]:
         """Somebody cancelled: the text that was held back, as it is part of the answer."""
-        return [_delta(piece) for piece in self._end(wire.FinishReason.CANCELLED)]
+        return [self._delta(piece) for piece in self._end(wire.FinishReason.CANCELLED)]
+
+    def _note(self, logprobs: wire.PositionLogprobs | None, channel: wire.Channel) -> None:
+        """Of a token that began in this channel. Markers and what is not content have none."""
+        if self._text.channel is not wire.Channel.CONTENT:
+            self._untold.clear()
+        elif logprobs is not None and channel is wire.Channel.CONTENT:
+            self._untold.append(logprobs)
+
+    def _deltas(self, pieces: list[Piece], token_id: int) -> list[wire.Event]:
+        first, *others = pieces or [_NOTHING]
+        return [self._delta(first, (token_id,)), *map(self._delta, others)]
+
+    def _delta(self, piece: Piece, token_ids: tuple[int, ...] = ()) -> wire.Delta:
+        logprobs: tuple[wire.PositionLogprobs, ...] = ()
+        if self._untold and piece.channel is wire.Channel.CONTENT and piece.text:
+            logprobs, self._untold = tuple(self._untold), []
+        return wire.Delta(
+            channel=piece.channel,
+            text=piece.text,
+            token_ids=token_ids,
+            logprobs=logprobs,
+            tool_call=piece.tool_call,
+        )
 
     def _end(self, reason: wire.FinishReason) -> list[Piece]:
         pieces = self._stopped(self._text.finish())
@@ -124,21 +154,3 @@ class Answer:
             if text or piece.tool_call is not None:
                 shown.append(piece._replace(text=text))
         return shown
-
-
-def _deltas(
-    pieces: list[Piece], token_id: int, logprobs: wire.PositionLogprobs | None
-) -> list[wire.Event]:
-    first = pieces[0] if pieces else Piece(channel=wire.Channel.CONTENT, text="")
-    delta = wire.Delta(
-        channel=first.channel,
-        text=first.text,
-        token_ids=(token_id,),
-        logprobs=(logprobs,) if logprobs else (),
-        tool_call=first.tool_call,
-    )
-    return [delta, *(_delta(piece) for piece in pieces[1:])]
-
-
-def _delta(piece: Piece) -> wire.Delta:
-    return wire.Delta(channel=piece.channel, text=piece.text, tool_call=piece.tool_call)

@@ -104,6 +104,8 @@ def _work(generate: wire.Generate, prompt: Prompt, *, max_tokens: int) -> wire.W
         tools=tuple(clean_tools(generate.tools)),
         tool_choice=generate.tool_choice,
         grammar=generate.grammar,
+        is_raw=generate.messages is None,
+        continues_last=generate.continues_last,
         starts_in_reasoning=prompt.starts_in_reasoning,
         has_thought=prompt.has_thought,
         deadline_at=None if deadline is None else generate.submitted_at + deadline,

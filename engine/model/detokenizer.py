@@ -7,8 +7,7 @@ text costs a look-up a token, however long the answer is. Others go through mlx-
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from mlx_lm.tokenizer_utils import BPEStreamingDetokenizer, SPMStreamingDetokenizer
@@ -22,15 +21,32 @@ class Detokenizer(Protocol):
     def finish(self) -> str: ...
 
 
-def detokenizers(tokenizer: Any) -> Callable[[], Detokenizer]:
-    """How an answer's detokenizer is made. Reads the vocabulary once."""
-    one = tokenizer.detokenizer
-    if isinstance(one, BPEStreamingDetokenizer):
-        return partial(ByteDetokenizer, [_bytes_of(piece) for piece in one.tokenmap])
-    if isinstance(one, SPMStreamingDetokenizer):
-        pieces = [piece.replace(_SPM_SPACE, b" ") for piece in one.tokenmap]
-        return partial(ByteDetokenizer, pieces, trims_space=one.trim_space)
-    return lambda: WholeDetokenizer(tokenizer.detokenizer)
+class Vocabulary:
+    """The tokens of a tokenizer as bytes, read once."""
+
+    def __init__(self, tokenizer: Any):
+        self._tokenizer = tokenizer
+        self._pieces: list[bytes] | None = None
+        self._trims_space = True
+        one = tokenizer.detokenizer
+        if isinstance(one, BPEStreamingDetokenizer):
+            self._pieces = [_bytes_of(piece) for piece in one.tokenmap]
+        elif isinstance(one, SPMStreamingDetokenizer):
+            self._pieces = [piece.replace(_SPM_SPACE, b" ") for piece in one.tokenmap]
+            self._trims_space = one.trim_space
+
+    def detokenizer(self, *, goes_on: bool) -> Detokenizer:
+        """`goes_on`: the text follows other text, so that a space at its beginning counts."""
+        if self._pieces is None:
+            return WholeDetokenizer(self._tokenizer.detokenizer)
+        return ByteDetokenizer(self._pieces, trims_space=self._trims_space and not goes_on)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """Of one token, which may end within a character."""
+        if self._pieces is None:
+            text: str = self._tokenizer.decode([token_id])
+            return text.encode()
+        return _piece(self._pieces, token_id)
 
 
 class ByteDetokenizer:
@@ -43,8 +59,7 @@ class ByteDetokenizer:
         self._trims_space = trims_space
 
     def add(self, token_id: int) -> str:
-        pieces = self._pieces
-        text = self._decode(pieces[token_id] if token_id < len(pieces) else _BEYOND_VOCABULARY)
+        text = self._decode(_piece(self._pieces, token_id))
         return self._trimmed(text) if self._trims_space else text
 
     def finish(self) -> str:
@@ -56,6 +71,10 @@ class ByteDetokenizer:
             self._trims_space = False
             return text.removeprefix(" ")
         return text
+
+
+def _piece(pieces: Sequence[bytes], token_id: int) -> bytes:
+    return pieces[token_id] if token_id < len(pieces) else _BEYOND_VOCABULARY
 
 
 class WholeDetokenizer:

@@ -60,7 +60,7 @@ class Runner:
         self,
         model: Any,
         *,
-        decode_token: Callable[[int], str],
+        token_bytes: Callable[[int], bytes],
         decode: Callable[..., mx.array] | None = None,
         new_caches: Callable[[], Caches] | None = None,
         runs_ahead: bool | None = None,
@@ -75,7 +75,7 @@ class Runner:
         self._stacks = not on_cpu
         self._model, self._decode = model, decode or model
         self._new_caches = new_caches or partial(row_caches.new_caches, model)
-        self._decode_token = decode_token
+        self._token_bytes = token_bytes
         self._clock = clock
         self._last_outcome_at = 0.0
         self._pass_bytes = pass_bytes_of(model)
@@ -373,11 +373,8 @@ class Runner:
         }
 
     def _token_logprob(self, token_id: int, logprob: float) -> wire.TokenLogprob:
-        return wire.TokenLogprob(
-            token_id=int(token_id),
-            text=self._decode_token(int(token_id)),
-            logprob=max(float(logprob), -9999.0),
-        )
+        content = self._token_bytes(int(token_id))
+        return wire.TokenLogprob.of(int(token_id), content, max(float(logprob), -9999.0))
 
 
 def _draw(row_ids: tuple[int | None, ...], sampler: BatchSampler, logits: mx.array) -> _Draw:

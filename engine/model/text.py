@@ -13,13 +13,14 @@ from mlx_lm.generate import TextStateMachine, make_text_state_machine
 
 from engine import wire
 from engine.core.answer import Piece
-from engine.model.detokenizer import Detokenizer, detokenizers
+from engine.model.detokenizer import Detokenizer, Vocabulary
 from engine.model.naked_calls import NakedCalls
 from engine.model.tool_calls import ToolCallReader
 
 _REASONING = "reasoning"
 _TOOL = "tool"
 _NORMAL = "normal"
+_NO_MARKERS = TextStateMachine({_NORMAL: []})
 
 
 class TextFactory:
@@ -27,24 +28,29 @@ class TextFactory:
 
     def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
-        self._new_detokenizer = detokenizers(tokenizer)
+        self.vocabulary = Vocabulary(tokenizer)
         self._with_tools = make_text_state_machine(tokenizer)
         self._without_tools = _without_tools(tokenizer)
 
     def stream(self, work: wire.Work) -> ModelTextStream:
-        has_tools = bool(work.tools) and self._tokenizer.has_tool_calling
-        machine = self._with_tools if has_tools else self._without_tools
-        start = _NORMAL
-        if work.starts_in_reasoning and self._tokenizer.has_thinking:
-            start = _REASONING
-        elif self._tokenizer.response_initial_state:
-            start = self._tokenizer.response_initial_state
         return ModelTextStream(
-            detokenizer=self._new_detokenizer(),
-            state=machine.make_state(start),
+            detokenizer=self.vocabulary.detokenizer(goes_on=work.is_raw or work.continues_last),
+            state=self._machine(work).make_state(self._start(work)),
             tool_calls=ToolCallReader(self._tokenizer, work),
             naked=NakedCalls(work) if self._may_be_naked(work) else None,
         )
+
+    def _machine(self, work: wire.Work) -> TextStateMachine:
+        if work.is_raw:
+            return _NO_MARKERS
+        has_tools = bool(work.tools) and self._tokenizer.has_tool_calling
+        return self._with_tools if has_tools else self._without_tools
+
+    def _start(self, work: wire.Work) -> str:
+        if work.starts_in_reasoning and self._tokenizer.has_thinking:
+            return _REASONING
+        is_plain = work.is_raw or not self._tokenizer.response_initial_state
+        return _NORMAL if is_plain else self._tokenizer.response_initial_state
 
     def _may_be_naked(self, work: wire.Work) -> bool:
         """Tools were offered, and an answer of JSON was not asked for."""

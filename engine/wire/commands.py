@@ -79,6 +79,8 @@ class Work(Message, frozen=True, kw_only=True):
     tools: tuple[dict[str, Any], ...] = ()
     tool_choice: ToolChoice = msgspec.field(default_factory=ToolChoice)
     grammar: Grammar | None = None
+    is_raw: bool = False  # a prompt without a template: nothing in its answer is a marker
+    continues_last: bool = False  # the answer's text goes on where the last message ends
     starts_in_reasoning: bool = False  # the template has already opened the thinking
     has_thought: bool = False  # the template has already closed it again
     deadline_at: float | None = None

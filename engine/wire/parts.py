@@ -145,9 +145,22 @@ def look_ahead(max_rows: int) -> int:
 
 
 class TokenLogprob(Part, frozen=True, kw_only=True):
+    """`split_bytes`: of a token that begins or ends within a character, which no text can show."""
+
     token_id: int
     text: str
     logprob: float
+    split_bytes: bytes = b""
+
+    @classmethod
+    def of(cls, token_id: int, content: bytes, logprob: float) -> TokenLogprob:
+        text = content.decode(errors="replace")
+        split_bytes = b"" if text.encode() == content else content
+        return cls(token_id=token_id, text=text, logprob=logprob, split_bytes=split_bytes)
+
+    @property
+    def content(self) -> bytes:
+        return self.split_bytes or self.text.encode()
 
 
 class PositionLogprobs(Part, frozen=True, kw_only=True):

@@ -6,8 +6,11 @@ Stream   the prompt of each choice, if echoed · texts · finish chunk per choic
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from engine import wire
@@ -30,7 +33,8 @@ class CompletionReply(ChunkedReply):
 
     def __init__(self, heading: CompletionHeading) -> None:
         super().__init__(heading)
-        self._num_characters: dict[int, int] = {}  # said so far, by choice
+        self._num_characters: Counter[int] = Counter()  # said so far, by choice
+        self._decoders: defaultdict[int, codecs.IncrementalDecoder] = defaultdict(_new_decoder)
 
     def lines(self, choice: int, event: wire.Event) -> str:
         match event:
@@ -86,14 +90,25 @@ class CompletionReply(ChunkedReply):
         positions = [position for delta in deltas for position in delta.logprobs]
         offsets = []
         for position in positions:
-            offsets.append(self._num_characters.get(choice, 0))
-            self._num_characters[choice] = offsets[-1] + len(position.token.text)
+            offsets.append(self._num_characters[choice])
+            said = self._decoders[choice].decode(position.token.content)
+            self._num_characters[choice] += len(said)
         return {
             "text_offset": offsets,
             "token_logprobs": [position.token.logprob for position in positions],
-            "tokens": [position.token.text for position in positions],
-            "top_logprobs": [{one.text: one.logprob for one in each.top} for each in positions],
+            "tokens": [_name(position.token) for position in positions],
+            "top_logprobs": [{_name(one): one.logprob for one in each.top} for each in positions],
         }
+
+
+_new_decoder = partial(codecs.getincrementaldecoder("utf-8"), "replace")
+
+
+def _name(token: wire.TokenLogprob) -> str:
+    """As OpenAI writes tokens that are part of a character."""
+    if not token.split_bytes:
+        return token.text
+    return "bytes:" + "".join(f"\\x{byte:02x}" for byte in token.split_bytes)
 
 
 def _choice(

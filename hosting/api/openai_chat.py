@@ -199,5 +199,5 @@ def _token(token: wire.TokenLogprob) -> dict[str, Any]:
     return {
         "token": token.text,
         "logprob": token.logprob,
-        "bytes": list(token.text.encode("utf-8")),
+        "bytes": list(token.content),
     }

@@ -118,7 +118,7 @@ class OurLoop:
             runner=Runner(
                 model,
                 decode=direct_step.found(model),
-                decode_token=str,
+                token_bytes=bytes,
                 together_bytes=DeviceMemory().together_bytes,
             ),
             voice=FakeVoice(),

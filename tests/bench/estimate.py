@@ -176,7 +176,7 @@ def measure(name: str, model: Any, estimate: Estimate, mixes: list[Mix]) -> Iter
     plain = Runner(
         model,
         decode=direct_step.found(model),
-        decode_token=str,
+        token_bytes=bytes,
         together_bytes=estimate.numbers.together_bytes,
     )
     runner = MeasuredRunner(plain, model_peaks, peaks)

@@ -40,7 +40,7 @@ def make_handle(loaded: LoadedModel) -> ModelHandle:
     return ModelHandle(
         wire.ModelSpec(name="bench", path="", max_rows=NUM_ROWS),
         runner=Runner(
-            loaded.model, decode=direct_step.found(loaded.model), decode_token=voice.decode_token
+            loaded.model, decode=direct_step.found(loaded.model), token_bytes=voice.token_bytes
         ),
         voice=voice,
         ledger=TimeLedger(),

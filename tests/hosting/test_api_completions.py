@@ -126,6 +126,18 @@ async def test_logprobs_have_the_older_form(api: AsyncClient, engine: ScriptedEn
     assert engine.generates[0].sampling.top_logprobs == 1
 
 
+async def test_tokens_of_one_character_have_names_and_places(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    parts = [wire.TokenLogprob.of(n, "é€".encode()[n : n + 1], -1.0) for n in range(5)]
+    logged = tuple(wire.PositionLogprobs(token=one, top=(one, parts[0])) for one in parts)
+    engine.script = (delta("é€", logprobs=logged), finished())
+    told = (await ask(api, logprobs=2)).json()["choices"][0]["logprobs"]
+    assert told["tokens"] == [f"bytes:\\x{byte:02x}" for byte in "é€".encode()]
+    assert told["text_offset"] == [0, 0, 1, 1, 1]
+    assert [len(one) for one in told["top_logprobs"]] == [1, 2, 2, 2, 2]
+
+
 async def test_parameters_reach_the_wire(api: AsyncClient, engine: ScriptedEngine) -> None:
     await ask(api, max_tokens=5, stop=["a"], temperature=0.5, top_k=-1, best_of=1, user="u")
     sent = engine.generates[0]

@@ -54,6 +54,33 @@ def test_each_token_is_delivered_once_even_when_it_brings_no_text() -> None:
     assert [event.text for event in events] == ["", "b", "bd"]
 
 
+def logged(one: Answer, token_ids: list[int]) -> list[tuple[str, list[int]]]:
+    """The text of each Delta and the tokens that its logprobs are of."""
+    events = [event for token_id in token_ids for event in one.add(token_id, logprobs(token_id))]
+    deltas = [event for event in events if isinstance(event, wire.Delta)]
+    return [(delta.text, [each.token.token_id for each in delta.logprobs]) for delta in deltas]
+
+
+def logprobs(token_id: int) -> wire.PositionLogprobs:
+    token = wire.TokenLogprob(token_id=token_id, text=LETTERS[token_id], logprob=-1.0)
+    return wire.PositionLogprobs(token=token)
+
+
+def test_logprobs_come_with_the_text_that_their_tokens_make() -> None:
+    one = answer(stop=("bc",))
+    assert logged(one, [3, 1, 1, 3]) == [("d", [3]), ("", []), ("b", [1, 1]), ("bd", [3])]
+
+
+def test_what_is_thought_and_what_marks_it_has_no_logprobs() -> None:
+    said = [("", []), ("b", []), ("", []), ("c", [2]), ("", [])]
+    assert logged(answer(), [8, 1, 9, 2, FAKE_END_TOKEN_ID]) == said
+
+
+def test_a_held_tokens_logprobs_are_told_at_the_end_or_not_at_all() -> None:
+    assert logged(answer(), [7, FAKE_END_TOKEN_ID]) == [("", []), ("h", [7])]
+    assert logged(answer(stop=("bc",)), [1, 2]) == [("", []), ("", [])]
+
+
 def test_an_end_token_ends_the_answer_and_shows_what_was_held() -> None:
     one = answer(stop=("bc",))
     assert say(one, [3, 1]) == "d"

@@ -52,6 +52,7 @@ def test_thoughts_are_behind_it(make_folder: MakeFolder, check: Check, text_of: 
     assert check(messages=(USER,)).starts_in_reasoning
     work = check(messages=(USER, begun("Yes")), continues_last=True)
     assert (work.starts_in_reasoning, work.has_thought) == (False, True)
+    assert work.continues_last and not work.is_raw
     assert text_of(USER, begun("Yes"), continues_last=True).endswith("</think>\n\nYes")
 
 

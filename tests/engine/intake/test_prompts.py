@@ -27,7 +27,9 @@ def param_of(check: Check, **changes: object) -> str | None:
 
 
 def test_token_ids_are_taken_as_they_are(folder: Path, check: Check) -> None:
-    assert check(prompt_token_ids=(5, 0, 299)).prompt_token_ids == (5, 0, 299)
+    work = check(prompt_token_ids=(5, 0, 299))
+    assert work.prompt_token_ids == (5, 0, 299)
+    assert work.is_raw
 
 
 @pytest.mark.parametrize("token_ids", [(), (300,), (-1,), (1.5,), (True,), ("a",), (2**70,)])

@@ -69,7 +69,7 @@ def make_handle(
     runner = Runner(
         model.model,
         decode=decoding(name),
-        decode_token=real.decode_token,
+        token_bytes=real.token_bytes,
         runs_ahead=runs_ahead,
     )
     return ModelHandle(

@@ -14,7 +14,7 @@ from mlx_lm.tokenizer_utils import (
 from tokenizers import Tokenizer, decoders, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from engine.model.detokenizer import ByteDetokenizer, WholeDetokenizer, detokenizers
+from engine.model.detokenizer import ByteDetokenizer, Vocabulary, WholeDetokenizer
 from tests.engine.model.rig import loaded
 
 TEXTS = ["plain words", " a space first", "naïve 🙂🎉 日本語 Ελλάδα", "a\n\n b  c ", "\x00 nul", ""]
@@ -43,8 +43,8 @@ def bytewise() -> Any:
     return loaded("tiny-qwen3").tokenizer
 
 
-def streamed(tokenizer: Any, token_ids: list[int]) -> str:
-    one = detokenizers(tokenizer)()
+def streamed(tokenizer: Any, token_ids: list[int], *, goes_on: bool = False) -> str:
+    one = Vocabulary(tokenizer).detokenizer(goes_on=goes_on)
     return "".join([*map(one.add, token_ids), one.finish()])
 
 
@@ -62,10 +62,32 @@ def test_byte_level_text_is_what_was_encoded_but_a_first_space(text: str) -> Non
     assert streamed(bytewise(), token_ids) == text.removeprefix(" ")
 
 
+def pieces() -> Any:
+    return TokenizerWrapper(sentencepiece(), SPMStreamingDetokenizer)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_text_that_goes_on_keeps_a_first_space(text: str) -> None:
+    token_ids = bytewise().encode(text, add_special_tokens=False)
+    assert streamed(bytewise(), token_ids, goes_on=True) == text
+    spaced = pieces().convert_tokens_to_ids(["\u2581ab", "cd"])
+    assert streamed(pieces(), spaced, goes_on=True) == " abcd"
+    assert streamed(pieces(), spaced) == "abcd"
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_bytes_of_tokens_make_the_text(text: str) -> None:
+    token_ids = bytewise().encode(text, add_special_tokens=False)
+    vocabulary = Vocabulary(bytewise())
+    assert b"".join(map(vocabulary.token_bytes, token_ids)) == text.encode()
+    spaced = pieces().convert_tokens_to_ids(["a", "\u2581ab", "cd"])
+    assert [Vocabulary(pieces()).token_bytes(one) for one in spaced] == [b"a", b" ab", b"cd"]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_tokens_read_as_mlx_lm_reads_them(seed: int) -> None:
     chooser = random.Random(seed)
-    for tokenizer in (bytewise(), TokenizerWrapper(sentencepiece(), SPMStreamingDetokenizer)):
+    for tokenizer in (bytewise(), pieces()):
         known = len(tokenizer.get_vocab())
         nul = tokenizer.convert_tokens_to_ids("Ā")  # mlx-lm shows the letter instead of the byte
         drawn = [chooser.randrange(known) for _ in range(60)]
@@ -80,7 +102,7 @@ def test_ids_beyond_the_vocabulary_are_shown_as_mlx_lm_shows_them() -> None:
 
 def test_other_vocabularies_go_through_mlx_lms_own() -> None:
     tokenizer = TokenizerWrapper(sentencepiece(), NaiveStreamingDetokenizer)
-    one = detokenizers(tokenizer)()
+    one = Vocabulary(tokenizer).detokenizer(goes_on=False)
     assert isinstance(one, WholeDetokenizer)
     token_ids = tokenizer.encode("ab cd 🙂 ab", add_special_tokens=False)
     assert "".join([*map(one.add, token_ids), one.finish()]) == tokenizer.decode(token_ids)

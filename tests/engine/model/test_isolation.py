@@ -108,7 +108,7 @@ def test_numbers_that_are_none(sampling: wire.Sampling) -> None:
     weight = model.model.embed_tokens.weight
     weight[MARK] = mx.array(float("nan"))
     voice = ModelVoice(last.loaded.tokenizer)
-    runner = Runner(model, decode_token=voice.decode_token)
+    runner = Runner(model, token_bytes=voice.token_bytes)
     run = run_beside(make_handle(MODEL, wrap=lambda _: runner), culprit(sampling=sampling))
     assert failure(run) is wire.Code.ENGINE_ERROR
     assert not run.tokens(CULPRIT)

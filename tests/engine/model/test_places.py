@@ -192,7 +192,7 @@ def test_it_says_before_a_step_that_it_closes_a_batch() -> None:
 
 
 def test_nothing_is_told_of_a_place_that_nobody_has() -> None:
-    runner = Runner(loaded(PLAIN).model, decode_token=str)
+    runner = Runner(loaded(PLAIN).model, token_bytes=bytes)
     joins = tuple(
         Join(
             row_id=number,

@@ -16,7 +16,7 @@ SPARE_BYTES = 16 * 1024  # a view may keep so much of its buffer
 
 @pytest.mark.parametrize("name", ["tiny-mamba", "tiny-qwen3-next"])
 def test_a_recurrent_row_holds_nothing_of_its_slices_inputs(name: str) -> None:
-    runner = Runner(loaded(name).model, decode_token=str)
+    runner = Runner(loaded(name).model, token_bytes=bytes)
     prompt = Slice(row_ids=(0,), start_tokens=0, token_ids=(tuple(range(10, 522)),))
     runner.run(Step(slices=(prompt,)))  # what is made once stays
     runner.run(Step(leaves=(0,)))
@@ -32,7 +32,7 @@ def test_copies_for_the_cache_are_stacked_where_each_array_costs_time(
     """Not on a CPU, which copies from stacks more slowly."""
     model = loaded("tiny-qwen3").model
     monkeypatch.setattr(mx, "default_device", lambda: mx.Device(device))
-    runner = Runner(model, decode_token=str, runs_ahead=False)
+    runner = Runner(model, token_bytes=bytes, runs_ahead=False)
     runner.run(Step(slices=(Slice(row_ids=(0,), start_tokens=0, token_ids=((5, 6, 7),)),)))
     found = runner.find_row(0)
     assert found is not None

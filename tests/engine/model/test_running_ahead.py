@@ -46,6 +46,6 @@ def test_answers_are_those_of_single_runs(runs_ahead: bool) -> None:
 def test_where_nothing_runs_ahead_slices_and_first_tokens_are_told_at_once(
     runs_ahead: bool, told: list[list[Step]]
 ) -> None:
-    runner = Runner(loaded(NAME).model, decode_token=str, runs_ahead=runs_ahead)
+    runner = Runner(loaded(NAME).model, token_bytes=bytes, runs_ahead=runs_ahead)
     steps = (SLICE, FIRST, SECOND, OTHER, THIRD, Step())
     assert [[one.step for one in runner.run(step)] for step in steps] == told

@@ -40,7 +40,7 @@ def make_slice(number: int) -> Slice:
 def test_a_slice_between_decode_steps_is_told_its_own_time() -> None:
     clock = FakeClock()
     model = BlockingModel(loaded("tiny-qwen3").model, clock)
-    runner = Runner(model, decode_token=str, runs_ahead=False, clock=clock)
+    runner = Runner(model, token_bytes=bytes, runs_ahead=False, clock=clock)
     sampling = wire.Sampling(seed=1, temperature=0.0)
     join = Join(row_id=2, prompt_token_ids=(5,), output_token_ids=(), sampling=sampling)
     steps = [Step(joins=(join,), decodes=(2,))]

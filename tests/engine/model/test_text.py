@@ -201,3 +201,19 @@ def test_replay_after_any_token_neither_repeats_nor_misses_text(stop: tuple[str,
         for channel, text in say(answer(token_ids[:cut]), [*token_ids[cut:], 2]):
             joined[channel] = joined.get(channel, "") + text
         assert {k: v for k, v in joined.items() if v} == {k: v for k, v in whole.items() if v}
+
+
+RAW = ["    return x", ' "<think>") and "</think>" in text:', "<think>\nhm\n</think>\n\nHi", CALL]
+
+
+@pytest.mark.parametrize("text", RAW)
+def test_a_raw_prompt_is_answered_by_what_was_written(text: str) -> None:
+    one, pieces = read(text, is_raw=True)
+    assert pieces and {piece.channel for piece in pieces} == {wire.Channel.CONTENT}
+    assert join(pieces) == text
+    assert one.channel is wire.Channel.CONTENT
+
+
+def test_an_answer_that_goes_on_keeps_the_space_between_and_its_markers() -> None:
+    pieces = read(" world<think>hm</think>!", continues_last=True)[1]
+    assert join(pieces) == " world!" and join(pieces, wire.Channel.REASONING) == "hm"

@@ -43,7 +43,7 @@ class Faulty(PassingRunner):
 
 def run_with_cache(name: str, chooser: random.Random) -> Run:
     model = loaded(name)
-    runner = Runner(model.model, decode_token=ModelVoice(model.tokenizer).decode_token)
+    runner = Runner(model.model, token_bytes=ModelVoice(model.tokenizer).token_bytes)
     needs = snapshots.needs_of(row_caches.new_caches(model.model))
     assert needs is not None
     tier = MemoryTier(budget_bytes=chooser.choice([1 << 20, 8 << 20, 1 << 30]))
