@@ -7,12 +7,12 @@ import logging
 
 from django.utils import timezone
 
-from engine import wire
 from hosting.actions.forgetting import forget_again, forget_what_is_due
-from hosting.actions.generations import close_cancelled, submit
+from hosting.actions.generations import close_cancelled
 from hosting.actions.hosted_models import publish_models
 from hosting.actions.publications import look_after_publications
 from hosting.actions.repeats import cancel_what_nobody_follows
+from hosting.actions.served import submit_again
 from hosting.engine_client import get_client
 from hosting.models import Generation
 
@@ -51,4 +51,4 @@ def _restore(generation: Generation) -> None:
         close_cancelled(generation)
         return
     logger.warning("submitted again: Redis did not know it", extra={"request_id": generation.pk})
-    submit(wire.decode(generation.request), generation.request)
+    submit_again(str(generation.pk))

@@ -51,6 +51,21 @@ def test_what_waits_keeps_its_place(rig: Rig, person: User, model: HostedModel) 
     assert [entry.request_id for entry in rig.intake.entries()] == [str(one.pk) for one in asked]
 
 
+def test_what_waited_waits_again_however_full_the_queue(
+    rig: Rig, person: User, model: HostedModel
+) -> None:
+    order = Order(user=person, kind=Generation.Kind.API, model=model, messages=PROMPT)
+    asked = [start_generation(order) for _ in range(3)]
+    assert rig.admit_all() == ["admitted"] * 3
+    rig.redis.flushdb()
+    for generation in asked:
+        make_old(generation)
+    reconcile()
+    assert rig.admit_all(max_queue=1, max_queue_per_tenant=1) == ["admitted"] * 3
+    start_generation(order)
+    assert rig.admit_all(max_queue=1) == ["queue_full"]
+
+
 def test_what_redis_knows_is_left_alone(rig: Rig, generation: Generation) -> None:
     make_old(generation)
     reconcile()

@@ -225,14 +225,16 @@ def test_who_waits_beyond_the_deadline_fails(rig: Rig) -> None:
     assert rig.client.waiting() == []
 
 
-def test_an_overlong_backlog_before_intake_refuses(rig: Rig) -> None:
+def test_an_overlong_backlog_before_intake_refuses_what_is_new(rig: Rig) -> None:
     for i in range(5000):
         rig.redis.xadd(wire.Keys.INTAKE, {"id": str(i), "m": "x"})
     rig.submit("late")
+    rig.client.submit(make_generate("lost before"), is_again=True)
 
     (refused,) = rig.events("late")
     assert isinstance(refused, wire.Refused)
     assert refused.code == wire.Code.QUEUE_FULL
+    assert rig.events("lost before") == []
 
 
 def test_an_entry_that_killed_its_intake_is_read_again_and_counted(rig: Rig) -> None:
