@@ -46,6 +46,11 @@ local function next_fence(id, now)
   return math.max(stored + 1, now)
 end
 
+local function is_too_late(id, now)
+  local deadline_at = tonumber(redis.call('HGET', request_key(id), 'deadline_at') or 0)
+  return deadline_at > 0 and deadline_at <= now
+end
+
 local function clear_suspect(engine, id)
   if redis.call('GET', suspect_key(engine)) == id then
     redis.call('DEL', suspect_key(engine))

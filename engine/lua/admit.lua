@@ -1,9 +1,9 @@
 -- intake -> fair queue. Returns {outcome, number waiting, ms until there may be room}; a full queue
--- changes nothing.
+-- changes nothing. What is submitted again was let in before, and is whatever waits now.
 local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant, look_ahead =
   unpack(ARGV)
-local state, model, tenant, class, weight =
-  unpack(redis.call('HMGET', request_key(id), 'state', 'model', 'tenant', 'priority', 'weight'))
+local state, model, tenant, class, weight, is_again = unpack(redis.call('HMGET', request_key(id),
+  'state', 'model', 'tenant', 'priority', 'weight', 'is_again'))
 
 local function finish_entry()
   redis.call('XACK', 'hearth:intake', 'intake', entry)
@@ -15,14 +15,14 @@ if state ~= 'intake' then
   return { 'gone', 0, 0 }
 end
 local num_waiting = redis.call('ZCARD', waiting_key(model))
-if num_waiting >= tonumber(max_queue) then
+if not is_again and num_waiting >= tonumber(max_queue) then
   return { 'queue_full', num_waiting, room_ms(model, num_waiting, 0) }
 end
 local num_own = 0
 for _, one in ipairs(CLASSES) do
   num_own = num_own + redis.call('ZCARD', line_key(model, one, tenant))
 end
-if num_own >= tonumber(max_tenant) then
+if not is_again and num_own >= tonumber(max_tenant) then
   return { 'tenant_queue_full', num_own, room_ms(model, num_own, num_waiting - num_own) }
 end
 

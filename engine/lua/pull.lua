@@ -18,11 +18,6 @@ local function take(model)
   return take_fair(model, now)
 end
 
-local function is_too_late(id)
-  local deadline_at = tonumber(redis.call('HGET', request_key(id), 'deadline_at') or 0)
-  return deadline_at > 0 and deadline_at <= now
-end
-
 local function give_up(id)
   local prompt, tokens = unpack(redis.call('HMGET', request_key(id), 'prompt_tokens', 'tokens'))
   append_event(id, with_usage(deadline_failed, prompt, tokens))
@@ -48,7 +43,7 @@ local function pull(model, wanted, take_one)
   while num_taken < wanted do
     local id = take_one()
     if not id then break end
-    if is_too_late(id) then
+    if is_too_late(id, now) then
       give_up(id)
     else
       lease(id)

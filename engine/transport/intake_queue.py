@@ -21,6 +21,11 @@ BLOCK_MS = 1000
 RECLAIM_IDLE_MS = 30_000
 RECLAIM_SECONDS = 5.0
 PLACES_MS = 900
+_FAILED_MODEL = wire.encode(
+    wire.Failed(
+        code=wire.Code.MODEL_NOT_FOUND, detail="The request's model is not served any more."
+    )
+)
 RawEntry = tuple[str, dict[str, str]]
 _TYPICAL_OUTPUT_TOKENS = 256  # what an answer is charged in advance, corrected at its end
 
@@ -123,8 +128,9 @@ class IntakeQueue:
         self._scripts("conclude", entry.request_id, entry.entry_id, wire.encode(event))
 
     def refresh_places(self) -> None:
-        """Tell waiting requests their place, end those past their deadline. Cheap to call often."""
-        self._scripts("places", FAILED_DEADLINE, PLACES_MS)
+        """Tell waiting requests their place; end those past their deadline, and those whose model
+        is not served any more. Cheap to call often."""
+        self._scripts("places", FAILED_DEADLINE, _FAILED_MODEL, PLACES_MS)
 
     def _left(self, held: Collection[str]) -> Iterator[Entry]:
         after = "0"

@@ -199,10 +199,10 @@ def close_cancelled(generation: Generation) -> bool:
     return close_generation(generation.pk, cancelled_before_start())
 
 
-def submit(command: Submitted, line: str) -> None:
-    """`line`: the command encoded."""
+def submit(command: Submitted, line: str, *, is_again: bool = False) -> None:
+    """`line`: the command encoded. `is_again`: it was let in before, and is whatever waits now."""
     try:
-        get_client().submit(command, line=line)
+        get_client().submit(command, line=line, is_again=is_again)
     except EngineUnavailable:
         logger.warning("submission put off", extra={"request_id": command.request_id})
 

@@ -7,12 +7,12 @@ import logging
 
 from django.utils import timezone
 
-from engine import wire
 from hosting.actions.forgetting import forget_again, forget_what_is_due
-from hosting.actions.generations import close_cancelled, submit
+from hosting.actions.generations import close_cancelled
 from hosting.actions.hosted_models import publish_models
 from hosting.actions.publications import look_after_publications
 from hosting.actions.repeats import cancel_what_nobody_follows
+from hosting.actions.served import submit_again
 from hosting.engine_client import get_client
 from hosting.models import Generation
 
@@ -33,6 +33,7 @@ def reconcile() -> None:
     look_after_publications()
     cancel_what_nobody_follows()
     not_young = Generation.objects.open().filter(created_at__lt=timezone.now() - _GRACE)
+    not_young = not_young.only("is_cancel_requested")  # `request` may be megabytes
     for generation in not_young.order_by("created_at", "id"):  # so that places stay as they were
         if not client.has_request(str(generation.pk)):
             _restore(generation)
@@ -51,4 +52,4 @@ def _restore(generation: Generation) -> None:
         close_cancelled(generation)
         return
     logger.warning("submitted again: Redis did not know it", extra={"request_id": generation.pk})
-    submit(wire.decode(generation.request), generation.request)
+    submit_again(str(generation.pk))

@@ -47,12 +47,12 @@ def cancel_generations(generations: Sequence[Generation]) -> None:
 
 
 def submit_again(request_id: str) -> bool:
-    """What Redis has forgotten and somebody waits for. False where there is nothing to follow."""
+    """What Redis has forgotten and somebody wants. False where there is nothing to follow."""
     wanted = Generation.objects.open().filter(pk=request_id, is_cancel_requested=False)
     line = wanted.values_list("request", flat=True).first()
     if line is None:
         return get_client().has_request(request_id)  # asked again by others, it may have ended
-    submit(wire.decode(line), line)
+    submit(wire.decode(line), line, is_again=True)
     return True
 
 

@@ -58,11 +58,16 @@ class EngineClient:
         }
 
     def submit(
-        self, command: wire.Generate | wire.Embed | wire.Rerank, *, line: str | None = None
+        self,
+        command: wire.Generate | wire.Embed | wire.Rerank,
+        *,
+        line: str | None = None,
+        is_again: bool = False,
     ) -> None:
         """Hand a request to intake. Does nothing when Redis already knows its id. `line`: the
-        command encoded, where it is at hand."""
-        self._submit(command, line or wire.encode(command))
+        command encoded, where it is at hand. `is_again`: it was handed over before and got lost;
+        full queues let it in."""
+        self._submit(command, line or wire.encode(command), is_again=is_again)
 
     def count_tokens(self, generate: wire.Generate) -> None:
         """Ask intake for the length of this prompt; `generate` itself is never answered."""
@@ -203,7 +208,13 @@ class EngineClient:
             self._engine_keys = [wire.Keys.engine(name) for name in names]
         return bool(self._engine_keys and self._redis.exists(*self._engine_keys))
 
-    def _submit(self, about: wire.Generate | wire.Embed | wire.Rerank, message: str) -> None:
+    def _submit(
+        self,
+        about: wire.Generate | wire.Embed | wire.Rerank,
+        message: str,
+        *,
+        is_again: bool = False,
+    ) -> None:
         self._run(
             "submit",
             about.request_id,
@@ -214,6 +225,7 @@ class EngineClient:
             message,
             _REFUSED_BACKLOG,
             MAX_INTAKE_BACKLOG,
+            int(is_again),
         )
 
     def _run(self, script: str, *arguments: str | float) -> Any:

@@ -6,6 +6,8 @@ import datetime
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import UsageRecord, User
@@ -51,10 +53,42 @@ def test_what_waits_keeps_its_place(rig: Rig, person: User, model: HostedModel) 
     assert [entry.request_id for entry in rig.intake.entries()] == [str(one.pk) for one in asked]
 
 
+def test_what_waited_waits_again_however_full_the_queue(
+    rig: Rig, person: User, model: HostedModel
+) -> None:
+    order = Order(user=person, kind=Generation.Kind.API, model=model, messages=PROMPT)
+    asked = [start_generation(order) for _ in range(3)]
+    assert rig.admit_all() == ["admitted"] * 3
+    rig.redis.flushdb()
+    for generation in asked:
+        make_old(generation)
+    reconcile()
+    assert rig.admit_all(max_queue=1, max_queue_per_tenant=1) == ["admitted"] * 3
+    start_generation(order)
+    assert rig.admit_all(max_queue=1) == ["queue_full"]
+
+
 def test_what_redis_knows_is_left_alone(rig: Rig, generation: Generation) -> None:
     make_old(generation)
     reconcile()
     assert rig.redis.xlen(wire.Keys.INTAKE) == 1
+
+
+def test_texts_are_read_of_what_is_submitted_again_only(
+    rig: Rig, person: User, model: HostedModel
+) -> None:
+    order = Order(user=person, kind=Generation.Kind.API, model=model, messages=PROMPT)
+    asked = [start_generation(order) for _ in range(3)]
+    for generation in asked:
+        make_old(generation)
+    forgotten = asked[1]
+    rig.redis.delete(wire.Keys.request(str(forgotten.pk)))
+    with CaptureQueriesContext(connection) as queries:
+        reconcile()
+    text = '"hosting_generation"."request"'
+    (reading,) = (one["sql"] for one in queries.captured_queries if text in one["sql"])
+    assert forgotten.pk.hex in reading.replace("-", "")
+    assert rig.client.has_request(str(forgotten.pk))
 
 
 def test_a_young_row_may_still_be_on_its_way(rig: Rig, generation: Generation) -> None:

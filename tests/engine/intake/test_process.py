@@ -65,6 +65,19 @@ def test_it_accepts_refuses_and_goes_on(rig: Rig, intake: subprocess.Popen[bytes
     assert intake.poll() is None
 
 
+def test_who_waits_hears_that_the_model_is_not_served_any_more(
+    rig: Rig, intake: subprocess.Popen[bytes]
+) -> None:
+    rig.submit("a")
+    assert isinstance(first_answer(rig, "a"), wire.Accepted)
+    rig.client.publish_models(())
+    wait_until(lambda: rig.ended() == ["a"])
+    failed = rig.events("a")[-1]
+    assert isinstance(failed, wire.Failed)
+    assert failed.code == wire.Code.MODEL_NOT_FOUND
+    assert intake.poll() is None
+
+
 def test_it_counts_without_generating(rig: Rig, intake: subprocess.Popen[bytes]) -> None:
     rig.client.count_tokens(make_generate("short", prompt="four"))
     rig.client.count_tokens(make_generate("long", prompt="x" * 1000))

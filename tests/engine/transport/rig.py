@@ -49,6 +49,11 @@ class Rig:
         self.submit(*request_ids, **changes)
         self.admit_all()
 
+    def refresh_places(self) -> None:
+        """As intake does it, however short ago the last time was."""
+        self.redis.delete("hearth:places")
+        self.intake.refresh_places()
+
     def events(self, request_id: str) -> list[wire.Event]:
         """All events of a request; their seqs must count from 0 without a gap."""
         numbered = self.client.read_events(request_id)

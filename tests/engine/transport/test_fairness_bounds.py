@@ -75,8 +75,7 @@ def test_a_place_never_gets_worse_while_nobody_arrives(rig: Rig) -> None:
     load = Load(rig, 7)
     for _ in range(30):
         load.serve_next()
-        rig.redis.delete("hearth:places")
-        rig.intake.refresh_places()
+        rig.refresh_places()
     for one in rig.client.waiting():
         _, _, *told = [getattr(event, "position", 0) for event in rig.events(one.request_id)]
         assert told == sorted(told, reverse=True)

@@ -177,9 +177,8 @@ def test_who_must_wait_behind_others_is_told_the_place_at_once(rig: Rig) -> None
 def test_places_are_told_again_when_they_change(rig: Rig) -> None:
     rig.queue("a", "b", "c")
     pull_ids(rig.engine(), 1)
-    rig.intake.refresh_places()
-    rig.redis.delete("hearth:places")
-    rig.intake.refresh_places()
+    rig.refresh_places()
+    rig.refresh_places()
 
     assert [event.position for event in rig.events("c")[1:]] == [3, 2]
     assert [one.request_id for one in rig.client.waiting()] == ["b", "c"]
@@ -225,14 +224,46 @@ def test_who_waits_beyond_the_deadline_fails(rig: Rig) -> None:
     assert rig.client.waiting() == []
 
 
-def test_an_overlong_backlog_before_intake_refuses(rig: Rig) -> None:
+def test_who_waits_for_a_model_that_is_not_served_any_more_fails(rig: Rig) -> None:
+    served, gone = (wire.ModelSpec(name=name, path="/") for name in ("demo", "gone"))
+    rig.client.publish_models((served, gone))
+    engine = rig.engine()
+    rig.queue("begun", "waits", model="gone")
+    rig.queue("other")
+    assert pull_ids(engine, model="gone") == ["begun"]
+    emit(engine, "begun", wire.Started(cached_tokens=0))
+    rig.refresh_places()
+    assert rig.ended() == []
+
+    rig.client.publish_models((served,))
+    rig.refresh_places()
+    assert rig.ended() == ["waits"]
+    engine.give_back()
+    rig.refresh_places()
+    assert rig.ended() == ["waits", "begun"]
+    for request_id in rig.ended():
+        failed = rig.events(request_id)[-1]
+        assert isinstance(failed, wire.Failed)
+        assert failed.code == wire.Code.MODEL_NOT_FOUND
+    assert [one.request_id for one in rig.client.waiting()] == ["other"]
+
+
+def test_who_waits_while_redis_does_not_know_the_models_goes_on_waiting(rig: Rig) -> None:
+    rig.queue("a")
+    rig.refresh_places()
+    assert [one.request_id for one in rig.client.waiting()] == ["a"]
+
+
+def test_an_overlong_backlog_before_intake_refuses_what_is_new(rig: Rig) -> None:
     for i in range(5000):
         rig.redis.xadd(wire.Keys.INTAKE, {"id": str(i), "m": "x"})
     rig.submit("late")
+    rig.client.submit(make_generate("lost before"), is_again=True)
 
     (refused,) = rig.events("late")
     assert isinstance(refused, wire.Refused)
     assert refused.code == wire.Code.QUEUE_FULL
+    assert rig.events("lost before") == []
 
 
 def test_an_entry_that_killed_its_intake_is_read_again_and_counted(rig: Rig) -> None:

@@ -49,8 +49,7 @@ class Service:
             heapq.heappush(self.ends, self.now + self.length(self.chooser))
 
     def listen(self) -> None:
-        self.rig.redis.delete("hearth:places")
-        self.rig.intake.refresh_places()
+        self.rig.refresh_places()
         for request_id in [one.request_id for one in self.rig.client.waiting()]:
             event = self.rig.events(request_id)[-1]
             if isinstance(event, wire.Queued) and event.wait_seconds is not None:
