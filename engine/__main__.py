@@ -1,6 +1,6 @@
 """`python -m engine`: read the settings, build the objects, hand them to each other, run.
 
-Exit codes: 0 after SIGTERM or SIGINT, 2 for settings that cannot work.
+Exit codes: 0 after SIGTERM or SIGINT, 2 for settings that cannot work or a name that is taken.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import threading
 
 from engine.config import BadConfig, EngineConfig, config_from_process
+from engine.transport import NameTaken, Transport, check_name
 
 _OPEN_FILES = 4096  # importing mlx_lm lowers the limit to this, for good
 
@@ -27,14 +28,18 @@ def main() -> int:
     try:
         config = config_from_process(sys.argv[1:])
         _check_limits()
-    except BadConfig as error:
+        _serve(config, _stopping_by_signal())
+    except (BadConfig, NameTaken) as error:
         print(f"engine: {error}", file=sys.stderr)
         return 2
+    return 0
+
+
+def _stopping_by_signal() -> threading.Event:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    _serve(config, stopping)
-    return 0
+    return stopping
 
 
 def _serve(config: EngineConfig, stopping: threading.Event) -> None:
@@ -43,9 +48,9 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     from engine.metrics import Vitals
     from engine.model.memory import DeviceMemory
     from engine.prefixes import Prefixes
-    from engine.transport import Transport
 
     _raise_open_files()
+    check_name(config.redis_url, config.name)
     memory = DeviceMemory(explicit_ceiling_bytes=config.memory_limit_bytes)
     prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
     vitals = Vitals(engine_name=config.name, memory=memory)

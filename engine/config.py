@@ -42,7 +42,8 @@ class EngineConfig:
 def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> EngineConfig:
     """Raises BadConfig."""
     parser = argparse.ArgumentParser(prog="python -m engine", description="The model worker.")
-    parser.add_argument("--name", default="engine-1", help="unique among the engines")
+    default_name = environment.get("HEARTH_ENGINE_NAME") or "engine-1"
+    parser.add_argument("--name", default=default_name, help="unique among the engines")
     name = parser.parse_args(arguments).name
     if not _NAME.fullmatch(name):
         raise BadConfig(f"--name {name!r}: letters, digits, dot, dash and underscore only")

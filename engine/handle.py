@@ -147,7 +147,6 @@ class ModelHandle:
         )
         if live.answer.ending:
             return [(live.request_id, live.finished())]
-        self._forget(live.request_id)
         live.sequence.grammar = self._voice.grammar(delivery.work)
         self._live[live.request_id] = live
         waits_until = self._begin(live)

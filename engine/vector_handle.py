@@ -151,7 +151,6 @@ class VectorHandle:
 
     def add(self, delivery: VectorDelivery, *, load_seconds: float = 0.0) -> Events:
         live = VectorRequest(delivery, arrived_at=self._clock(), load_seconds=load_seconds)
-        self._forget(live.request_id)
         self._live[live.request_id] = live
         return []
 

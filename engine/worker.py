@@ -123,10 +123,10 @@ class Worker:
     def _handle(self, message: Received) -> Events:
         match message:
             case Delivery() | VectorDelivery():
+                self._drop(message.work.request_id)  # its lease may have been lost unnoticed
                 return self._pool.deliver(message) if self._suspects.admit(message) else []
             case Dropped(request_id=request_id):
-                if not self._suspects.drop(request_id):
-                    self._pool.drop(request_id)
+                self._drop(request_id)
             case wire.Cancel(request_id=request_id):
                 return self._cancel(request_id)
             case wire.Configure(models=models, memory_limits=limits):
@@ -173,6 +173,10 @@ class Worker:
                 is_on_disk=spec.is_cached_on_disk,
             )
             self._prefixes.set_rules(spec.name, rules)
+
+    def _drop(self, request_id: str) -> None:
+        if not self._suspects.drop(request_id):
+            self._pool.drop(request_id)
 
     def _cancel(self, request_id: str) -> Events:
         held = [one for one in self._suspects.held if one.work.request_id == request_id]

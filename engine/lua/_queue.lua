@@ -196,7 +196,8 @@ local function note_pace(model, num_taken, now)
   local is_busy = redis.call('EXISTS', waiting_key(model)) == 1
   local last, ms, num = unpack(redis.call('HMGET', pace_key(model), 'last', 'ms', 'num'))
   last = tonumber(last or 0)
-  if num_taken > 0 and last > 0 then
+  local is_known = last > 0 and last <= now -- not when the clock was set back meanwhile
+  if num_taken > 0 and is_known then
     local kept = PACE_MEMORY ^ num_taken
     ms = kept * (ms or 0) + now - last
     num = kept * (num or 0) + num_taken

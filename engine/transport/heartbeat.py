@@ -23,8 +23,9 @@ logger = logging.getLogger(__name__)
 class Heartbeat:
     """Runs in a thread of its own.
 
-    Expired leases are released only after a calm time as long as a lease: when Redis was away, or
-    the whole machine slept, the other engines must have had their chance to renew first.
+    Expired leases are released only after a calm time as long as a lease: when Redis was away, the
+    whole machine slept or its clock was set, the other engines must have had their chance to renew
+    first.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Heartbeat:
         status: Callable[[], wire.EngineStatus],
         on_doubt: Callable[[], None],
         closing: threading.Event,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._redis = connect(redis_url)
         self._reaper = Exchange(self._redis, engine_name=engine_name)
@@ -42,9 +44,9 @@ class Heartbeat:
         self._status = status
         self._on_doubt = on_doubt
         self._closing = closing
+        self._wall_clock = wall_clock
         self._last_beat: str | None = None
-        self._last_turn_at = time.time()
-        self._calm_since = time.time()
+        self._last_turn_at = self._calm_since = wall_clock()
 
     def run(self) -> None:
         outage = Outage()
@@ -58,9 +60,9 @@ class Heartbeat:
         self._end()
 
     def _turn(self) -> None:
-        now = time.time()
-        # More than the redis time-outs can explain: the machine slept.
-        if now - self._last_turn_at > LEASE_SECONDS:
+        now = self._wall_clock()
+        # More than the redis time-outs can explain: the machine slept, or its clock was set.
+        if not 0 <= now - self._last_turn_at <= LEASE_SECONDS:
             self._disturb()
         self._last_turn_at = now
         self._beat()
@@ -77,7 +79,7 @@ class Heartbeat:
         self._last_beat = beat
 
     def _disturb(self) -> None:
-        self._calm_since = time.time()
+        self._calm_since = self._wall_clock()
         self._on_doubt()
 
     def _end(self) -> None:

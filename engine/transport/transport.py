@@ -17,10 +17,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from engine import wire
+from engine.core.delivery import AnyDelivery
 from engine.core.guests import NO_INVITATIONS, Invitation
 from engine.transport.bundle import INTERVAL_SECONDS, Urgency, bundled
 from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
+from engine.transport.former_lives import Entry, FormerLives
 from engine.transport.heartbeat import Heartbeat
 from engine.transport.inbox import Inbox, Received
 from engine.transport.listener import Listener
@@ -40,7 +42,8 @@ class Transport:
         self, *, redis_url: str, engine_name: str, status: Callable[[], wire.EngineStatus]
     ) -> None:
         self._inbox = Inbox()
-        self._outbox: collections.deque[tuple[str, wire.Event]] = collections.deque()
+        self._outbox: collections.deque[Entry] = collections.deque()
+        self._former_lives = FormerLives()
         self._wake = threading.Event()
         self._is_urgent = threading.Event()
         self._urgency = Urgency()
@@ -91,7 +94,9 @@ class Transport:
 
         Raises TransportDied.
         """
-        return self._inbox.take(wait_seconds)
+        received = self._inbox.take(wait_seconds)
+        self._outbox.extend(one for one in received if isinstance(one, AnyDelivery))
+        return received
 
     def want(
         self, rows: Mapping[str, int], invitations: Mapping[str, Invitation] = NO_INVITATIONS
@@ -180,7 +185,7 @@ class Transport:
             raise
 
     def _send(self) -> None:
-        self._exchange.add(bundled(_drain(self._outbox)))
+        self._exchange.add(bundled(self._former_lives.sift(_drain(self._outbox))))
         self._inbox.put(self._exchange.send())
 
     def _pull(self) -> None:
@@ -188,7 +193,9 @@ class Transport:
             return
         self._may_find_work.clear()
         self._next_poll = time.monotonic() + POLL_SECONDS
-        self._inbox.put(self._exchange.pull(*self._inbox.wanted()))
+        deliveries = self._exchange.pull(*self._inbox.wanted())
+        self._former_lives.expect(deliveries)
+        self._inbox.put(deliveries)
 
     def _hand_over(self) -> None:
         try:
@@ -198,5 +205,5 @@ class Transport:
             logger.warning("Redis is away at the end, leases will expire: %s", error)
 
 
-def _drain(outbox: collections.deque[tuple[str, wire.Event]]) -> list[tuple[str, wire.Event]]:
+def _drain(outbox: collections.deque[Entry]) -> list[Entry]:
     return [outbox.popleft() for _ in range(len(outbox))]

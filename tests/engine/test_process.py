@@ -1,4 +1,4 @@
-"""`python -m engine` as a process: what it learned of a model is there for the next one."""
+"""`python -m engine` as a process: its name, its threads, what it leaves to the next one."""
 
 from __future__ import annotations
 
@@ -19,20 +19,28 @@ from tests.tiny_models import tiny_model_path
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, "-m", "engine")
+
+
+def environment(redis_url: str, folder: Path) -> dict[str, str]:
+    return {**os.environ, "REDIS_URL": redis_url, "HEARTH_DATA_DIR": str(folder)}
 
 
 @contextlib.contextmanager
-def engine_process(rig: Rig, redis_url: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def engine_process(
+    rig: Rig, redis_url: str, folder: Path, **changes: str
+) -> Iterator[subprocess.Popen[bytes]]:
     path = str(tiny_model_path("tiny-qwen3"))
     rig.client.publish_models((wire.ModelSpec(name="demo", path=path),))
-    environment = {**os.environ, "REDIS_URL": redis_url, "HEARTH_DATA_DIR": str(folder)}
-    process = subprocess.Popen([sys.executable, "-m", "engine"], cwd=ROOT, env=environment)
+    settings = environment(redis_url, folder) | changes
+    process = subprocess.Popen(COMMAND, cwd=ROOT, env=settings)
     try:
         yield process
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == 0
     finally:
         process.kill()
+        process.wait()
 
 
 def answer_one(rig: Rig, number: int) -> None:
@@ -65,3 +73,19 @@ def test_threads_that_compute_on_a_cpu_do_not_interrupt_each_other(
         classes = {thread: os.sched_getscheduler(thread) for thread in threads}
     assert classes.pop(process.pid) == os.SCHED_BATCH
     assert {*classes.values()} == {os.SCHED_BATCH, os.SCHED_OTHER}  # MLX's; the transport's
+
+
+def test_a_second_engine_of_one_name_does_not_start(redis_url: str, tmp_path: Path) -> None:
+    rig = Rig(redis_url)
+    with engine_process(rig, redis_url, tmp_path):
+        wait_until(lambda: rig.client.engines() != [], seconds=60)
+        settings = environment(redis_url, tmp_path / "other")
+        second = subprocess.run(COMMAND, cwd=ROOT, env=settings, capture_output=True, timeout=60)
+        assert second.returncode == 2 and b"engine-1" in second.stderr
+        answer_one(rig, 1)
+
+
+def test_an_engine_has_the_name_that_its_environment_says(redis_url: str, tmp_path: Path) -> None:
+    rig = Rig(redis_url)
+    with engine_process(rig, redis_url, tmp_path, HEARTH_ENGINE_NAME="engine-2"):
+        wait_until(lambda: [one.engine for one in rig.client.engines()] == ["engine-2"], seconds=60)

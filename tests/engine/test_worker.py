@@ -150,6 +150,17 @@ def test_a_dropped_request_is_silent() -> None:
     assert len(engine.transport.events["a"]) == before
 
 
+def test_a_request_that_comes_again_is_not_heard_of_its_former_row() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=50)
+    engine.turn(12)
+    before = len(engine.transport.events["a"])
+    for work in (make_work("other", prompt=range(1, 6000)), make_work("a", max_tokens=50)):
+        engine.transport.send(make_delivery(work, attempt=2, is_suspect=True))
+    engine.turn(4)
+    assert len(engine.transport.events["a"]) == before
+
+
 def test_a_deadline_ends_a_request() -> None:
     engine = Engine()
     engine.ask("a", max_tokens=5000, deadline_at=engine.clock.now + 1)

@@ -26,6 +26,10 @@ class Rig:
         engine.release_former_life()
         return engine
 
+    def lose_leases(self, engine_name: str) -> None:
+        """The engine lives, but was not heard of for too long."""
+        self.engine(engine_name)
+
     def submit(self, *request_ids: str, **changes: object) -> None:
         for request_id in request_ids:
             self.client.submit(make_generate(request_id, **changes))

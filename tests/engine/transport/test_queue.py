@@ -199,6 +199,19 @@ def test_the_wait_is_estimated_from_the_pace(rig: Rig) -> None:
     assert queued.wait_seconds == pytest.approx(2.0 * num_before, rel=0.1)
 
 
+def test_a_clock_that_was_set_back_changes_no_estimate(rig: Rig) -> None:
+    engine = rig.engine()
+    rig.queue("a", "b", "c", "d")
+    pull_ids(engine, 1)
+    rig.redis.hset("hearth:pace:demo", mapping={"ms": 8000, "num": 4, "mean": 2000})
+    rig.redis.hincrby("hearth:pace:demo", "last", 3_600_000)
+    pull_ids(engine, 1)
+    assert rig.redis.hget("hearth:pace:demo", "mean") == "2000"
+    rig.redis.hincrby("hearth:pace:demo", "last", -2000)
+    pull_ids(engine, 1)
+    assert float(rig.redis.hget("hearth:pace:demo", "mean")) == pytest.approx(2000, rel=0.1)
+
+
 def test_time_in_which_nobody_waits_is_no_pace(rig: Rig) -> None:
     engine = rig.engine()
     rig.queue("a", "b", "c")

@@ -200,6 +200,29 @@ def test_closing_stores_all_and_gives_the_rest_back(rig: Rig, start: Start) -> N
     assert (delivery.attempt, delivery.is_suspect) == (2, False)
 
 
+def test_a_row_that_lost_its_lease_is_not_heard_when_its_request_comes_again(
+    rig: Rig, start: Start
+) -> None:
+    rig.client.publish_models((DEMO,))
+    rig.queue("a")
+    transport = start()
+    take(transport)
+    transport.publish([("a", make_delta(1))])
+    wait_until(lambda: len(rig.events("a")) == 2)
+    transport.want({"demo": 1})
+    rig.lose_leases("engine-1")
+    wait_until(lambda: rig.redis.hget(wire.Keys.request("a"), "attempt") == "2")
+
+    transport.publish([("a", make_delta(2))])  # of the row that knows nothing of it yet
+    delivery = take(transport)
+    assert (delivery.work.request_id, delivery.delivered_token_ids) == ("a", (1,))
+    transport.publish([("a", wire.Resumed(at_tokens=1)), ("a", make_delta(3))])
+    transport.publish([("a", make_finished())])
+    wait_until(lambda: rig.ended() == ["a"])
+    said = [make_delta(1), wire.Resumed(at_tokens=1), make_delta(3), make_finished()]
+    assert rig.events("a")[1:] == said
+
+
 def test_publishing_never_waits_for_redis(mortal_redis: RedisProcess, mortal_start: Start) -> None:
     before_death = Rig(mortal_redis.url)
     before_death.client.publish_models((DEMO,))
