@@ -12,7 +12,8 @@ class Keys:
 
     INTAKE = "hearth:intake"  # stream of Generate, read by the consumer group below
     INTAKE_GROUP = "intake"
-    CONTROL = "hearth:control"  # stream of Notices; every engine reads all
+    CONTROL = "hearth:control"  # stream of Notices to the engines that are up
+    FORGET = "hearth:forget"  # stream of what is to be forgotten; every engine reads all of it
     WORK = "hearth:work"  # stream of one entry: something waits in a fair queue
     MODELS = "hearth:models"  # string: the Configure in force
     TERMINAL = "hearth:terminal"  # stream of ended request ids, read by the ledger's consumer group
@@ -41,9 +42,9 @@ class Keys:
         return f"hearth:engine:{name}"
 
     @staticmethod
-    def engine_control(name: str) -> str:
-        """String: the entry of CONTROL up to which an engine has acted, in all its lives."""
-        return f"hearth:engine-control:{name}"
+    def engine_forgot(name: str) -> str:
+        """String: the entry of FORGET up to which an engine has acted, in all its lives."""
+        return f"hearth:engine-forgot:{name}"
 
 
 def entry_id(seq: int) -> str:
