@@ -16,10 +16,12 @@ local function events_key(id) return 'hearth:events:' .. id end
 local function cancelled_key(id) return 'hearth:cancelled:' .. id end
 local function suspect_key(engine) return 'hearth:suspect:' .. engine end
 
--- seq n has the entry id n+1-0, and the hash keeps the next seq.
+-- seq n has the entry id n+1-born, and the hash keeps the next seq. Lost and submitted again, a request is
+-- born anew: whoever read of it before must not take the one's events for the other's.
 local function append_event(id, event)
   local next_seq = redis.call('HINCRBY', request_key(id), 'seq', 1)
-  redis.call('XADD', events_key(id), next_seq .. '-0', 'e', event)
+  local born = redis.call('HGET', request_key(id), 'born') or 0
+  redis.call('XADD', events_key(id), next_seq .. '-' .. born, 'e', event)
 end
 
 local function end_request(id)

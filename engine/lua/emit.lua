@@ -14,8 +14,8 @@ end
 
 local function emit(id, fence, first_seq, tokens, cached, first, last)
   local is_terminal = cached >= 0
-  local state, stored_fence, seq, owner, tokens_at_crash, crashes = unpack(redis.call('HMGET',
-    request_key(id), 'state', 'fence', 'seq', 'owner', 'tokens_at_crash', 'crashes'))
+  local state, stored_fence, seq, born, owner, tokens_at_crash, crashes = unpack(redis.call('HMGET',
+    request_key(id), 'state', 'fence', 'seq', 'born', 'owner', 'tokens_at_crash', 'crashes'))
   if state == 'ended' and tonumber(stored_fence or 0) == fence then return tonumber(seq) end
   local verdict = standing(state, stored_fence, fence)
   if verdict ~= HELD then return verdict end
@@ -23,7 +23,7 @@ local function emit(id, fence, first_seq, tokens, cached, first, last)
   if seq < first_seq or seq >= first_seq + last - first + 1 then return seq end
   for i = first + seq - first_seq, last do
     seq = seq + 1
-    redis.call('XADD', events_key(id), seq .. '-0', 'e', ARGV[i])
+    redis.call('XADD', events_key(id), seq .. '-' .. born, 'e', ARGV[i])
   end
   redis.call('HSET', request_key(id), 'seq', seq, 'tokens', tokens)
   if tonumber(crashes) > 0 and (is_terminal or tokens > tonumber(tokens_at_crash)) then

@@ -14,7 +14,6 @@ import redis
 from engine import wire
 from engine.transport.connection import Scripts, connect
 from engine.transport.exchange import FAILED_DEADLINE
-from engine.transport.listener import LASTING
 
 BLOCK_MS = 1000
 # Longer than checking one request may take; then its intake is dead.
@@ -90,13 +89,9 @@ class IntakeQueue:
 
     def is_anything_to_be_forgotten(self) -> bool:
         """Whether engines were told to forget something since the last call."""
-        if self._heard is None:
-            last = self._redis.xrevrange(wire.Keys.CONTROL, count=1)
-            self._heard = last[0][0] if last else "0-0"
-        entries = self._redis.xrange(wire.Keys.CONTROL, min=f"({self._heard}")
-        if entries:
-            self._heard = entries[-1][0]
-        return any(isinstance(wire.decode(fields["m"]), LASTING) for _, fields in entries)
+        last = self._redis.xrevrange(wire.Keys.FORGET, count=1)
+        former, self._heard = self._heard, last[0][0] if last else "0-0"
+        return former not in (None, self._heard)
 
     def beats(self) -> list[wire.EngineStatus]:
         """The last heartbeat of every engine that is alive."""

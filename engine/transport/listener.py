@@ -1,7 +1,7 @@
 """The listen thread: one blocking read for commands to engines and for news that work waits.
 
-Commands given while the engine was down are void, but for those about what lies on its disk: these
-it hears when it starts. It does not know what commands do.
+Commands given while the engine was down are void, but for what is to be forgotten: of that it hears
+when it starts. It does not know what commands do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from engine.transport.inbox import Inbox
 BLOCK_MS = 500  # also how long closing may take
 RETRY_SECONDS = 0.25
 LOOK_SECONDS = 1.0
-LASTING = (wire.ForgetTenant, wire.ClearCache, wire.Unpublish)
+_BEGINNING = "0-0"
 
 
 class Listener:
@@ -38,8 +38,8 @@ class Listener:
         self._on_work = on_work
         self._closing = closing
         self._cursors: dict[str, str] = {}
-        self._done_key = wire.Keys.engine_control(engine_name)
-        self._done: str | None = None
+        self._forgot_key = wire.Keys.engine_forgot(engine_name)
+        self._forgot: str | None = None
         self._configure_line: str | None = None
         self._next_look = self._looked_at = 0.0
 
@@ -56,10 +56,8 @@ class Listener:
     def _turn(self) -> None:
         if not self._cursors:
             # Cursors first: what is configured between the two is then read twice, not missed.
-            cursors = {key: self._end_of(key) for key in (wire.Keys.CONTROL, wire.Keys.WORK)}
-            self._catch_up(cursors[wire.Keys.CONTROL])
-            self._cursors = cursors
-        self._note_done()
+            self._cursors = self._first_cursors()
+        self._note_forgot()
         if time.monotonic() >= self._next_look:
             self._read_configure()
         self._next_look = 0.0
@@ -74,22 +72,21 @@ class Listener:
                 commands = _commands_in(entries)
                 self._inbox.put(one for one in commands if not isinstance(one, wire.Configure))
 
+    def _first_cursors(self) -> dict[str, str]:
+        """What to forget is heard from where the former life was; all where Redis lost that."""
+        self._forgot = self._redis.get(self._forgot_key)
+        ends = {key: self._end_of(key) for key in (wire.Keys.CONTROL, wire.Keys.WORK)}
+        return {**ends, wire.Keys.FORGET: self._forgot or _BEGINNING}
+
     def _end_of(self, key: str) -> str:
         last: list[tuple[str, object]] = self._redis.xrevrange(key, count=1)
-        return last[0][0] if last else "0-0"
+        return last[0][0] if last else _BEGINNING
 
-    def _catch_up(self, end: str) -> None:
-        """With what was said between two lives: all of it where Redis has lost what it knew."""
-        self._done = self._redis.get(self._done_key)
-        begin = "-" if self._done is None else f"({self._done}"
-        missed = self._redis.xrange(wire.Keys.CONTROL, min=begin, max=end)
-        self._inbox.put(one for one in _commands_in(missed) if isinstance(one, LASTING))
-
-    def _note_done(self) -> None:
-        """A turn after they were handed over: who dies before that hears them again."""
-        if self._done != self._cursors[wire.Keys.CONTROL]:
-            self._done = self._cursors[wire.Keys.CONTROL]
-            self._redis.set(self._done_key, self._done)
+    def _note_forgot(self) -> None:
+        """A turn after it was handed over: who dies before that hears it again."""
+        if self._forgot != self._cursors[wire.Keys.FORGET]:
+            self._forgot = self._cursors[wire.Keys.FORGET]
+            self._redis.set(self._forgot_key, self._forgot)
 
     def _read_configure(self) -> None:
         """Every second at least, so that a Configure whose message was lost counts too."""

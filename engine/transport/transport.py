@@ -1,7 +1,7 @@
 """An engine's connection to everybody else: threads that keep Redis's pace off the model thread.
 
     model thread  -- publish, want -->  exchange thread  -- emit, pull, renew -->  Redis
-                  <-- receive --        listen thread    <-- control, work ----
+                  <-- receive --        listen thread    <-- control, forget, work --
                                         side thread      -- heartbeat, expired leases -->
 
 Redis may be away for any time: the exchange keeps every event of a live request and catches up.

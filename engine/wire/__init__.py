@@ -59,7 +59,7 @@ from engine.wire.events import (
     Started,
 )
 from engine.wire.message import as_dict, replace
-from engine.wire.names import Keys, default_redis_url, entry_id, entry_seq
+from engine.wire.names import Keys, default_redis_url, entry_born, entry_id, entry_seq
 from engine.wire.parts import (
     CacheTier,
     Channel,
@@ -166,6 +166,7 @@ __all__ = [
     "decode",
     "default_redis_url",
     "encode",
+    "entry_born",
     "entry_id",
     "entry_seq",
     "is_template_option",

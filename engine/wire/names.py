@@ -12,7 +12,8 @@ class Keys:
 
     INTAKE = "hearth:intake"  # stream of Generate, read by the consumer group below
     INTAKE_GROUP = "intake"
-    CONTROL = "hearth:control"  # stream of Notices; every engine reads all
+    CONTROL = "hearth:control"  # stream of Notices to the engines that are up
+    FORGET = "hearth:forget"  # stream of what is to be forgotten; every engine reads all of it
     WORK = "hearth:work"  # stream of one entry: something waits in a fair queue
     MODELS = "hearth:models"  # string: the Configure in force
     TERMINAL = "hearth:terminal"  # stream of ended request ids, read by the ledger's consumer group
@@ -27,7 +28,10 @@ class Keys:
 
     @staticmethod
     def events(request_id: str) -> str:
-        """Stream of one request's events: `seq` n has the entry id n+1-0, the field `e`."""
+        """Stream of one request's events: `seq` n has the entry id n+1-born, the field `e`.
+
+        `born`: when it was submitted, in ms; another one where Redis lost it and was given it anew.
+        """
         return f"hearth:events:{request_id}"
 
     @staticmethod
@@ -41,19 +45,23 @@ class Keys:
         return f"hearth:engine:{name}"
 
     @staticmethod
-    def engine_control(name: str) -> str:
-        """String: the entry of CONTROL up to which an engine has acted, in all its lives."""
-        return f"hearth:engine-control:{name}"
+    def engine_forgot(name: str) -> str:
+        """String: the entry of FORGET up to which an engine has acted, in all its lives."""
+        return f"hearth:engine-forgot:{name}"
 
 
-def entry_id(seq: int) -> str:
-    """The id of event `seq` in its stream (Redis does not allow 0-0)."""
-    return f"{seq + 1}-0"
+def entry_id(seq: int, born: str = "0") -> str:
+    """The id of event `seq` in its stream (Redis does not allow 0-0), or the lowest it may have."""
+    return f"{seq + 1}-{born}"
 
 
 def entry_seq(stream_id: str | bytes) -> int:
     text = stream_id.decode() if isinstance(stream_id, bytes) else stream_id
     return int(text.split("-")[0]) - 1
+
+
+def entry_born(stream_id: str) -> str:
+    return stream_id.split("-")[1]
 
 
 def default_redis_url(data_dir: str) -> str:

@@ -54,7 +54,7 @@ class EngineClient:
         self._engine_seen_at = time.monotonic()
         self._scripts = {
             name: self._redis.register_script(wire.script_text(name))
-            for name in ("submit", "cancel", "waiting")
+            for name in ("submit", "cancel", "waiting", "forget")
         }
 
     def submit(
@@ -110,11 +110,11 @@ class EngineClient:
 
     def clear_cache(self, model: str, tier: wire.CacheTier | None = None) -> None:
         """Engines forget what they keep of this model's prompts, in one tier or in both."""
-        self._tell_engines(wire.ClearCache(model=model, tier=tier))
+        self._forget(wire.ClearCache(model=model, tier=tier))
 
     def forget_tenant(self, tenant: str) -> None:
         """Engines delete what they keep of this tenant alone."""
-        self._tell_engines(wire.ForgetTenant(tenant=tenant))
+        self._forget(wire.ForgetTenant(tenant=tenant))
 
     def forget_events(self, request_ids: list[str]) -> None:
         """Delete what was said in these requests, ended or not, before it expires."""
@@ -125,7 +125,7 @@ class EngineClient:
 
     def unpublish(self, publication: str) -> None:
         """Engines delete what they keep for this published prompt alone."""
-        self._tell_engines(wire.Unpublish(publication=publication))
+        self._forget(wire.Unpublish(publication=publication))
 
     def engines(self) -> list[wire.EngineStatus]:
         """The last heartbeat of every engine that is alive."""
@@ -231,6 +231,9 @@ class EngineClient:
     def _run(self, script: str, *arguments: str | float) -> Any:
         with speaking_to_redis():
             return self._scripts[script](args=arguments)
+
+    def _forget(self, command: wire.ForgetTenant | wire.ClearCache | wire.Unpublish) -> None:
+        self._run("forget", wire.encode(command))
 
     def _tell_engines(self, command: wire.Command) -> None:
         with speaking_to_redis():

@@ -51,6 +51,12 @@ class Follower:
         self.request_missing = Absence()
 
     @property
+    def cursor(self) -> str:
+        """The entry last handed on, of the request as it was born."""
+        assert self.born is not None
+        return wire.entry_id(self.after, self.born)
+
+    @property
     def has_queued(self) -> bool:
         return bool(self._queue)
 

@@ -29,7 +29,7 @@ class Reader:
         self._wake_key = wire.Keys.hub_wake(uuid.uuid4().hex)
         self._wake_cursor = "0-0"
         self._followers: dict[str, list[Follower]] = {}  # by stream key
-        self._cursors: dict[str, int] = {}  # stream key: the last seq read
+        self._cursors: dict[str, str] = {}  # stream key: the last entry read
         self._next_nudge = time.monotonic() + NUDGE_SECONDS
         self._task: asyncio.Task[None] | None = None
 
@@ -39,8 +39,11 @@ class Reader:
         True when the reader must be woken to notice.
         """
         key = wire.Keys.events(follower.request_id)
-        cursor = self._cursors.get(key, follower.after)
-        if cursor > follower.after:
+        cursor = self._cursors.get(key, follower.cursor)
+        if wire.entry_born(cursor) != follower.born:  # what the others follow is no more
+            self._doubt(key)
+            cursor = follower.cursor
+        if wire.entry_seq(cursor) > follower.after:
             return False
         is_new = key not in self._followers
         self._cursors[key] = cursor
@@ -93,8 +96,7 @@ class Reader:
                 self._detach_all(key)
 
     async def _turn(self) -> None:
-        streams = {key: wire.entry_id(cursor) for key, cursor in self._cursors.items()}
-        streams[self._wake_key] = self._wake_cursor
+        streams = {**self._cursors, self._wake_key: self._wake_cursor}
         try:
             answer = await self._redis.xread(streams, count=COUNT, block=BLOCK_MS)
         except redis.RedisError as error:
@@ -112,10 +114,14 @@ class Reader:
 
     def _fan_out(self, key: str, entries: list[tuple[str, dict[str, str]]]) -> None:
         is_ended = False
+        born = wire.entry_born(self._cursors[key])
         for entry, fields in entries:
+            if wire.entry_born(entry) != born:  # Redis lost the request and was given it anew
+                self._doubt(key)
+                return
             numbered = (wire.entry_seq(entry), wire.decode(fields["e"]))
             is_ended = isinstance(numbered[1], wire.TERMINAL_EVENTS)
-            self._cursors[key] = numbered[0]
+            self._cursors[key] = entry
             for follower in list(self._followers[key]):
                 follower.is_quiet = False
                 if not follower.offer(numbered):
@@ -136,11 +142,15 @@ class Reader:
             follower.is_quiet = True
 
     def _doubt_all(self) -> None:
-        """Redis may come back without what it had: each follower has to look."""
-        for key, followers in list(self._followers.items()):
-            for follower in followers:
-                follower.is_confirmed = False
-            self._detach_all(key)
+        """Redis may come back without what it had."""
+        for key in list(self._followers):
+            self._doubt(key)
+
+    def _doubt(self, key: str) -> None:
+        """Each follower has to look."""
+        for follower in self._followers.get(key, []):
+            follower.is_confirmed = False
+        self._detach_all(key)
 
     def _detach_all(self, key: str) -> None:
         for follower in self._followers.get(key, []):

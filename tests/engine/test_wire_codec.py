@@ -110,7 +110,8 @@ def make_generate(sampling: wire.Sampling) -> wire.Generate:
 @pytest.mark.parametrize("seq", [0, 1, 63, 10**6])
 def test_entry_ids_and_seqs_are_the_same_thing(seq: int) -> None:
     assert wire.entry_seq(wire.entry_id(seq)) == seq
-    assert wire.entry_seq(wire.entry_id(seq).encode()) == seq
+    assert wire.entry_seq(wire.entry_id(seq, "1700000000000").encode()) == seq
+    assert wire.entry_born(wire.entry_id(seq, "1700000000000")) == "1700000000000"
 
 
 @pytest.mark.parametrize("depth", [1, 10])

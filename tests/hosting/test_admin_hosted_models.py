@@ -41,7 +41,7 @@ def model_folder(tmp_path: Path) -> Path:
 
 def commands_sent(redis_url: str) -> list[wire.Command]:
     with connect(redis_url) as redis:
-        entries = redis.xrange(wire.Keys.CONTROL)
+        entries = redis.xrange(wire.Keys.CONTROL) + redis.xrange(wire.Keys.FORGET)
     return [wire.decode(next(iter(fields.values()))) for _, fields in entries]
 
 

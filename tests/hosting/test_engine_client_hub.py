@@ -247,3 +247,50 @@ async def test_a_request_submitted_again_after_a_loss_is_another_stream(
 
     with pytest.raises(StreamLost):
         await task
+
+
+async def test_what_follows_a_loss_that_no_connection_noticed_is_not_told_as_the_same_answer(
+    rig: Rig, engine: Exchange, hub: Hub
+) -> None:
+    emit(engine, "a", *answer(3)[:3])
+    task = await following(hub)
+    await asyncio.to_thread(rig.redis.flushall)
+    await asyncio.to_thread(rig.queue, "a")
+    next_engine = await asyncio.to_thread(rig.engine, "engine-2")
+    await asyncio.to_thread(pull_ids, next_engine)
+    await in_thread(next_engine, *answer(9))
+
+    with pytest.raises(StreamLost):
+        await task
+    assert await collect(hub.follow("a")) == list(enumerate(rig.events("a")))
+
+
+async def test_a_follower_outlives_a_loss_that_no_connection_noticed(
+    rig: Rig, engine: Exchange, hub: Hub
+) -> None:
+    emit(engine, "a", *answer(6)[:3])
+    task = await following(hub)
+    await asyncio.to_thread(rig.redis.flushall)
+    await asyncio.to_thread(rig.queue, "a")
+    await asyncio.to_thread(engine.verify)
+    await in_thread(engine, *answer(6)[3:])
+
+    assert await task == list(enumerate(rig.events("a")))
+
+
+async def test_who_follows_before_and_who_after_a_loss_have_an_answer_each(
+    rig: Rig, engine: Exchange, hub: Hub
+) -> None:
+    emit(engine, "a", *answer(3)[:3])
+    before = await following(hub)
+    await asyncio.to_thread(rig.redis.flushall)
+    await asyncio.to_thread(rig.queue, "a")
+    next_engine = await asyncio.to_thread(rig.engine, "engine-2")
+    await asyncio.to_thread(pull_ids, next_engine)
+    await in_thread(next_engine, *answer(9)[:3])
+    after = await following(hub)
+    await in_thread(next_engine, *answer(9)[3:])
+
+    with pytest.raises(StreamLost):
+        await before
+    assert await after == list(enumerate(rig.events("a")))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.test import Client
 from django.utils import timezone
 
@@ -24,8 +26,7 @@ NO_REDIS = "unix:///nonexistent/redis.sock"
 
 
 def told(rig: Rig) -> list[wire.Notice]:
-    notices = (wire.decode(fields["m"]) for _, fields in rig.redis.xrange(wire.Keys.CONTROL))
-    return [one for one in notices if isinstance(one, wire.ForgetTenant | wire.Unpublish)]
+    return [wire.decode(fields["m"]) for _, fields in rig.redis.xrange(wire.Keys.FORGET)]
 
 
 @pytest.fixture
@@ -75,6 +76,19 @@ def test_a_redis_that_lost_its_memory_is_told_again(rig: Rig, prompt: PublishedP
     rig.redis.flushdb()
     reconcile()
     assert len(told(rig)) == 1
+
+
+def test_what_engines_were_told_another_way_is_told_again_after_an_upgrade(
+    rig: Rig, prompt: PublishedPrompt
+) -> None:
+    publication = prompt.publication
+    rig.client.publish_models(())
+    unpublish(prompt)
+    rig.redis.delete(wire.Keys.FORGET)
+    migration = importlib.import_module("hosting.migrations.0019_forget_again")
+    migration.forget_again(apps, None)
+    reconcile()
+    assert told(rig) == [wire.Unpublish(publication=publication)]
 
 
 def test_what_was_told_long_ago_is_not_kept(rig: Rig, prompt: PublishedPrompt) -> None:

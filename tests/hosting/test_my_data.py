@@ -51,7 +51,7 @@ def test_after_deletion_nothing_is_left(
         assert not model.objects.exists()
     assert UsageRecord.objects.get().user is None
     assert AuditRecord.objects.filter(action="person.delete").exists()
-    notices = connect(redis_url).xrange("hearth:control")
+    notices = connect(redis_url).xrange("hearth:forget")
     assert any("ForgetTenant" in fields["m"] for _, fields in notices)
 
 
@@ -75,7 +75,7 @@ def test_what_was_computed_is_forgotten_and_nothing_else(
 ) -> None:
     response = page.post(f"{URL}forget", follow=True)
     assert "is being deleted" in response.content.decode()
-    notices = [fields["m"] for _, fields in connect(redis_url).xrange("hearth:control")]
+    notices = [fields["m"] for _, fields in connect(redis_url).xrange("hearth:forget")]
     assert any("ForgetTenant" in notice and f"user:{person.pk}" in notice for notice in notices)
     assert Conversation.objects.count() == 1
     assert AuditRecord.objects.filter(action="person.forget").exists()
@@ -93,7 +93,7 @@ def test_a_person_deleted_by_an_administrator_is_forgotten_as_well(
     browser.force_login(User.objects.create_superuser("root@example.org"))
     browser.post(f"/admin/accounts/user/{person.pk}/delete/", {"post": "yes"})
     assert not User.objects.filter(pk=person.pk).exists()
-    notices = [fields["m"] for _, fields in connect(redis_url).xrange("hearth:control")]
+    notices = [fields["m"] for _, fields in connect(redis_url).xrange("hearth:forget")]
     assert any("ForgetTenant" in notice for notice in notices)
     record = AuditRecord.objects.get(action="person.delete")
     assert record.actor is not None

@@ -135,7 +135,7 @@ def test_withdrawing_tells_the_engines(
     admin_page.post(f"/admin/hosting/{url}/{pk}/delete/", {"post": "yes"})
     assert not PublishedPrompt.objects.exists()
     with connect(redis_url) as redis:
-        notices = [wire.decode(fields["m"]) for _, fields in redis.xrange(wire.Keys.CONTROL)]
+        notices = [wire.decode(fields["m"]) for _, fields in redis.xrange(wire.Keys.FORGET)]
     assert wire.Unpublish(publication=publication) in notices
 
 

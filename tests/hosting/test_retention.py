@@ -100,7 +100,7 @@ def test_a_deleted_conversation_is_gone_from_streams_and_caches(
     assert redis.exists(wire.Keys.events(request_id))
     page.delete(f"/chat/conversations/{answer['conversation']['id']}")
     assert not redis.exists(wire.Keys.events(request_id))
-    notices = [fields["m"] for _, fields in redis.xrange(wire.Keys.CONTROL)]
+    notices = [fields["m"] for _, fields in redis.xrange(wire.Keys.FORGET)]
     assert any("ForgetTenant" in one and f"user:{person.pk}" in one for one in notices)
 
 

@@ -325,7 +325,6 @@ def test_between_two_requests_intake_asks_for_the_next_one_and_nothing_else(rig:
 
 
 def test_intake_hears_once_that_something_is_to_be_forgotten(rig: Rig) -> None:
-    rig.redis.xadd(wire.Keys.CONTROL, {"m": "of another version"})
     rig.client.forget_tenant("user:1")
     assert not rig.intake.is_anything_to_be_forgotten()  # it knows nothing yet
     rig.client.load_model("demo")

@@ -12,7 +12,7 @@ from engine.core.delivery import Delivery
 from engine.core.guests import Invitation
 from engine.transport import Transport
 from engine.transport.inbox import TransportDied
-from tests.engine.transport.rig import Rig
+from tests.engine.transport.rig import Rig, pull_ids
 from tests.makers import make_delta, make_finished, make_status
 from tests.redis_process import RedisProcess
 from tests.waiting import wait_until
@@ -155,9 +155,39 @@ def test_who_was_down_hears_what_to_forget_and_nothing_else(rig: Rig, start: Sta
     assert heard[1:] == [wire.ForgetTenant(tenant="missed"), wire.ClearCache(model="demo")]
 
 
+def test_who_was_down_hears_what_to_forget_however_much_was_said_since(
+    rig: Rig, start: Start
+) -> None:
+    rig.client.publish_models((DEMO,))
+    rig.client.forget_tenant("heard")
+    first = start()
+    receive(first, wire.ForgetTenant)
+    wait_until(lambda: has_acted_on_all(rig))
+    first.close()
+    rig.client.forget_tenant("missed")
+    rig.queue("a")
+    pull_ids(rig.engine("engine-2"))
+    for _ in range(1300):
+        rig.client.cancel("a")
+    heard = receive(start(), wire.ForgetTenant)
+    assert heard[1:] == [wire.ForgetTenant(tenant="missed")]
+
+
+def test_what_is_forgotten_again_and_again_is_kept_once(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    for _ in range(3):
+        rig.client.forget_tenant("one")
+        rig.client.forget_tenant("another")
+    rig.client.forget_tenant("one")
+    assert receive(start(), wire.ForgetTenant)[1:] == [
+        wire.ForgetTenant(tenant="another"),
+        wire.ForgetTenant(tenant="one"),
+    ]
+
+
 def has_acted_on_all(rig: Rig) -> bool:
-    last = rig.redis.xrevrange(wire.Keys.CONTROL, count=1)[0][0]
-    return bool(rig.redis.get(wire.Keys.engine_control("engine-1")) == last)
+    last = rig.redis.xrevrange(wire.Keys.FORGET, count=1)[0][0]
+    return bool(rig.redis.get(wire.Keys.engine_forgot("engine-1")) == last)
 
 
 def test_a_cancel_reaches_the_engine_that_runs_the_request(rig: Rig, start: Start) -> None:
