@@ -132,40 +132,57 @@ class WholeValue:
 
 
 class BareValue:
-    """Anything up to a comma or a bracket that closes what stands around it, outside of strings."""
+    """Anything up to a comma or a bracket that closes what stands around it, outside of strings.
+
+    text [ known ... | place ...]   It only grows until it is complete, and is looked at once.
+    """
 
     def __init__(self, convert: Convert, *, quotes: tuple[str, ...]):
+        """`quotes`: the longest first."""
         self._convert = convert
         self._quotes = quotes
+        self._place = 0
+        self._expected: list[str] = []  # what closes the brackets that are open
+        self._quote: str | None = None  # of the string that is open
         self.is_complete = False
 
     def read(self, text: str) -> tuple[str, int]:
-        stop = self._find_end(text)
-        if stop is None:
-            return "", 0
-        self.is_complete = True
-        return self._convert(text[:stop]), stop
+        while self._place < len(text) and not self._may_be_half_a_quote(text):
+            if self._is_end(text):
+                self.is_complete = True
+                return self._convert(text[: self._place]), self._place
+            self._place += self._step(text)
+        return "", 0
 
-    def _find_end(self, text: str) -> int | None:
-        expected: list[str] = []
-        place = 0
-        while place < len(text):
-            character = text[place]
-            quote = next((one for one in self._quotes if text.startswith(one, place)), None)
-            if quote is not None:
-                after = _end_of_string(text, place + len(quote), quote)
-                if after is None:
-                    return None
-                place = after
-                continue
-            if not expected and character in ",})]":
-                return place
-            if character in _OPENING:
-                expected.append(_OPENING[character])
-            elif expected and character == expected[-1]:
-                expected.pop()
-            place += 1
-        return None
+    def _may_be_half_a_quote(self, text: str) -> bool:
+        if len(text) - self._place >= len(self._quotes[0]):
+            return False
+        rest = text[self._place :]
+        quotes = self._quotes if self._quote is None else (self._quote,)
+        return any(held_back_of(rest, one) for one in quotes)
+
+    def _is_end(self, text: str) -> bool:
+        return self._quote is None and not self._expected and text[self._place] in ",})]"
+
+    def _step(self, text: str) -> int:
+        """How much of the text it has looked at."""
+        if self._quote is not None:
+            return self._step_in_string(text, self._quote)
+        self._quote = next((one for one in self._quotes if text.startswith(one, self._place)), None)
+        if self._quote is not None:
+            return len(self._quote)
+        character = text[self._place]
+        if character in _OPENING:
+            self._expected.append(_OPENING[character])
+        elif self._expected and character == self._expected[-1]:
+            self._expected.pop()
+        return 1
+
+    def _step_in_string(self, text: str, quote: str) -> int:
+        if text.startswith(quote, self._place):
+            self._quote = None
+            return len(quote)
+        return 2 if text[self._place] == "\\" and len(quote) == 1 else 1
 
 
 def text_value(form: TaggedForm) -> TextValue:
@@ -181,14 +198,6 @@ def _held_back(text: str, end: str) -> int:
     """How much at the end of `text` may be the beginning of `end`."""
     longest = min(len(text), len(end) - 1)
     return next((n for n in range(longest, 0, -1) if text.endswith(end[:n])), 0)
-
-
-def _end_of_string(text: str, place: int, quote: str) -> int | None:
-    while place < len(text):
-        if text.startswith(quote, place):
-            return place + len(quote)
-        place += 2 if text[place] == "\\" and len(quote) == 1 else 1
-    return None
 
 
 def _inside_json(text: str) -> str:
