@@ -27,7 +27,6 @@ from hosting.models import HostedModel
 _BYTES_PER_TOKEN = 4  # of usual text: for the early no; intake counts exactly
 _SHORT_ANSWER_TOKENS = 256  # with less room than this an answer is not begun, but waits its turn
 _UNKNOWN_CONTEXT_TOKENS = 32_768
-_IMAGE_TOKENS = 4096
 
 _open: Kept[bool] = Kept()  # whether a model is open to a person
 
@@ -154,7 +153,7 @@ def _most_tokens(asked: Asked, max_tokens: int | None, context: int | None) -> i
 def _bytes(content: Any) -> int:
     match content:
         case str():
-            return _IMAGE_TOKENS if content.startswith("data:") else len(content.encode())
+            return len(content.encode())
         case dict():
             return sum(_bytes(key) + _bytes(value) for key, value in content.items())
         case list() | tuple():
