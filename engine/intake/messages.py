@@ -77,8 +77,8 @@ def _mapped(source: str) -> Arguments:
 
 
 def with_systems_in_place(messages: list[Message]) -> list[Message]:
-    """For templates that take a system message at the beginning only: later ones stay where they
-    are, as a user's text. Moving them to the front would change every prefix.
+    """For templates that take one system message, at the beginning: those that come first are one,
+    later ones stay where they are, as a user's text. Moving them would change every prefix.
     """
     placed: list[Message] = []
     for message in messages:
@@ -86,12 +86,18 @@ def with_systems_in_place(messages: list[Message]) -> list[Message]:
         if is_late:
             reminder = f"<system-reminder>\n{message['content']}\n</system-reminder>"
             message = {"role": "user", "content": reminder}
-        was_user = bool(placed) and placed[-1]["role"] == "user"
-        if message["role"] == "user" and was_user and (is_late or _is_reminder(placed[-1])):
+        if placed and _goes_on(message, placed[-1], is_late=is_late):
             content = f"{placed[-1]['content']}\n\n{message['content']}"
             message = {**placed.pop(), "content": content}
         placed.append(message)
     return placed
+
+
+def _goes_on(message: Message, last: Message, *, is_late: bool) -> bool:
+    if message["role"] != last["role"]:
+        return False
+    is_reminded = message["role"] == "user" and (is_late or _is_reminder(last))
+    return is_reminded or message["role"] == "system"
 
 
 def _is_reminder(message: Message) -> bool:

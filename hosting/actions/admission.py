@@ -27,7 +27,6 @@ from hosting.models import HostedModel
 _BYTES_PER_TOKEN = 4  # of usual text: for the early no; intake counts exactly
 _SHORT_ANSWER_TOKENS = 256  # with less room than this an answer is not begun, but waits its turn
 _UNKNOWN_CONTEXT_TOKENS = 32_768
-_IMAGE_TOKENS = 4096
 
 _open: Kept[bool] = Kept()  # whether a model is open to a person
 
@@ -35,7 +34,7 @@ _open: Kept[bool] = Kept()  # whether a model is open to a person
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What a new generation wants. `content` is everything that becomes prompt; of several prompts
-    each may be as long as the context."""
+    each may be as long as the context. `num_together`: all that one call begins, it included."""
 
     user: User
     api_key: ApiKey | None
@@ -43,6 +42,7 @@ class Asked:
     content: Any
     max_tokens: int | None
     num_prompts: int = 1
+    num_together: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +68,8 @@ def admit(asked: Asked) -> Terms:
     now = timezone.now()
     meters = meters_of(asked.user, asked.api_key, allowance, now)
     for meter in meters:
-        if not meter.counts_tokens and meter.left < 1:
-            raise _met(asked, meter, 1, now)
+        if not meter.counts_tokens:
+            _check_number(asked, meter, now)
     budgets = [meter for meter in meters if meter.counts_tokens]
     context = _lowest(asked.model.context_limit_tokens, limits.max_context_tokens)
     most = _most_tokens(asked, max_tokens, context)
@@ -130,6 +130,13 @@ def _met(asked: Asked, meter: Meter, wanted: int, now: datetime.datetime) -> Lim
     return LimitMet(meter, wanted, wait_seconds=wait_seconds(asked.user, meter, wanted, now))
 
 
+def _check_number(asked: Asked, meter: Meter, now: datetime.datetime) -> None:
+    if asked.num_together > max(meter.limit, 1):
+        raise TooLarge(meter, asked.num_together)
+    if meter.left < 1:
+        raise _met(asked, meter, 1, now)
+
+
 def _check_room(
     asked: Asked, budgets: list[Meter], max_tokens: int | None, now: datetime.datetime
 ) -> None:
@@ -154,7 +161,7 @@ def _most_tokens(asked: Asked, max_tokens: int | None, context: int | None) -> i
 def _bytes(content: Any) -> int:
     match content:
         case str():
-            return _IMAGE_TOKENS if content.startswith("data:") else len(content.encode())
+            return len(content.encode())
         case dict():
             return sum(_bytes(key) + _bytes(value) for key, value in content.items())
         case list() | tuple():

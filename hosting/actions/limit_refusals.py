@@ -18,6 +18,13 @@ _SENTENCES = {
     "tokens_per_day": "You may use {limit} tokens a day; {left} are left.",
     "tokens_per_month": "You may use {limit} tokens a month; {left} are left.",
 }
+_NEEDED = "This needs {wanted} requests, one for each choice of each prompt"
+_NEVER = {
+    "max_concurrent": f"{_NEEDED}, and you may have {{limit}} at once.",
+    "max_queued": f"{_NEEDED}, and you may have {{limit}} waiting.",
+    "requests_per_minute": f"{_NEEDED}, and you may send {{limit}} a minute.",
+    "tokens_per_minute": "This needs about {wanted} tokens, and you may use {limit} a minute.",
+}
 
 
 class LimitRefusal(Refusal):
@@ -53,11 +60,12 @@ class LimitMet(LimitRefusal):
 
 
 class TooLarge(LimitRefusal):
-    """More than the limit of a whole minute."""
+    """More than there may ever be at once, or in a whole minute."""
 
     def __init__(self, meter: Meter, wanted: int) -> None:
-        self.kind, self.is_final, self.retry_seconds = "tokens", True, None
-        message = f"This needs about {wanted:,} tokens, and you may use {meter.limit:,} a minute."
+        self.kind = "tokens" if meter.counts_tokens else "requests"
+        self.is_final, self.retry_seconds = True, None
+        message = _NEVER[meter.name].format(wanted=f"{wanted:,}", limit=f"{meter.limit:,}")
         super().__init__("rate_limit_exceeded", message, status=429)
 
 

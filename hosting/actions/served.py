@@ -38,7 +38,7 @@ def _check_an_engine_lives() -> None:
 
 def _start_all(orders: Sequence[Order]) -> list[Generation]:
     with transaction.atomic():
-        return [start_generation(order) for order in orders]
+        return [start_generation(order, num_together=len(orders)) for order in orders]
 
 
 def cancel_generations(generations: Sequence[Generation]) -> None:

@@ -50,7 +50,9 @@ class Messages(AnswerView):
 
     def read(self, body: dict[str, Any], caller: Caller) -> Call:
         chat = read_message_request(body, caller)
-        return Call(orders=chat.orders, is_stream=chat.is_stream, make_reply=partial(_reply, body))
+        context_tokens = chat.orders[0].model.context_limit_tokens
+        make_reply = partial(_reply, body, context_tokens)
+        return Call(orders=chat.orders, is_stream=chat.is_stream, make_reply=make_reply)
 
 
 class CountTokens(AwaitedView):
@@ -75,12 +77,15 @@ class CountTokens(AwaitedView):
         return start_count(chat.orders[0])
 
 
-def _reply(body: dict[str, Any], generations: Sequence[Generation]) -> MessageReply:
+def _reply(
+    body: dict[str, Any], context_tokens: int | None, generations: Sequence[Generation]
+) -> MessageReply:
     return MessageReply(
         Heading(
             id=f"msg_{generations[0].pk.hex}",
             model=body["model"],
             max_tokens=body.get("max_tokens"),
+            context_tokens=context_tokens,
         )
     )
 

@@ -27,11 +27,12 @@ _SIGNATURE = "hearth"  # clients send it back and nobody checks it, but its abse
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """`max_tokens` is what was asked for; the wire may have allowed less."""
+    """`max_tokens` is what was asked for; a limit, or the context, may have allowed less."""
 
     id: str
     model: str
     max_tokens: int | None
+    context_tokens: int | None
 
 
 class MessageReply:
@@ -120,10 +121,18 @@ class MessageReply:
             case wire.FinishReason.TOOL_CALLS:
                 return "tool_use"
             case wire.FinishReason.LENGTH:
-                asked = self._heading.max_tokens
-                was_cut = asked is None or self._accepted.max_tokens < asked
-                return "model_context_window_exceeded" if was_cut else "max_tokens"
+                is_full = self._is_context_full
+                return "model_context_window_exceeded" if is_full else "max_tokens"
         return "end_turn" if finished.stop_string is None else "stop_sequence"
+
+    @property
+    def _is_context_full(self) -> bool:
+        """Whether the answer was to end with the context, and with nothing before it."""
+        asked, context_tokens = self._heading.max_tokens, self._heading.context_tokens
+        allowed = self._accepted.max_tokens
+        if asked is not None and allowed >= asked:
+            return False
+        return context_tokens is None or self._accepted.prompt_tokens + allowed >= context_tokens
 
     def _usage(self) -> dict[str, int]:
         """`input_tokens` is without the cached ones here."""

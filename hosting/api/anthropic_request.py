@@ -16,11 +16,10 @@ from hosting.api.chat_request import ChatRequest, read_chat_request
 from hosting.api.checked import checked
 from hosting.api.dialect import Caller
 from hosting.api.errors import invalid
-from hosting.api.sampling_fields import optional
+from hosting.api.sampling_fields import MAX_STOP_STRINGS, optional
 from hosting.fields import Flag, Number, Text, Whole
 from hosting.models import HostedModel
 
-MAX_STOP_SEQUENCES = 16
 ALIAS = "anthropic/"  # Claude Code's model list shows only names that begin so
 _TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -46,7 +45,7 @@ class MessageRequest(TokenCountRequest):
     max_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
     stream = Flag(**optional())
     stop_sequences = serializers.ListField(
-        child=Text(max_length=512), max_length=MAX_STOP_SEQUENCES, **optional()
+        child=Text(max_length=512), max_length=MAX_STOP_STRINGS, **optional()
     )
     temperature = Number(**optional(min_value=0, max_value=2))
     top_p = Number(**optional(min_value=0.000001, max_value=1))

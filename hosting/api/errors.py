@@ -19,7 +19,7 @@ from rest_framework.response import Response
 from engine import wire
 from hosting.actions.limit_refusals import LimitRefusal
 from hosting.actions.refusals import Refusal
-from hosting.engine_client import EngineUnavailable, get_client
+from hosting.engine_client import EngineUnavailable, StreamLost, get_client
 from hosting.fields import first_error
 
 RETRY_SECONDS = 10  # after which an engine that died is back, as a rule
@@ -213,7 +213,7 @@ def _as_api_error(exception: Exception) -> ApiError:
             return ApiError(
                 exception.status, exception.code, exception.message, param=exception.field
             )
-        case EngineUnavailable():
+        case EngineUnavailable() | StreamLost():
             return engine_unavailable()
         case OperationalError():
             return database_unavailable()

@@ -13,6 +13,7 @@ from typing import Any
 
 from hosting.api.errors import invalid, unsupported
 from hosting.api.messages import text_at
+from hosting.api.responses_tools import chat_name
 
 _SEAL = "hearth-"
 _ROLES = ("user", "assistant", "system", "developer")
@@ -96,13 +97,13 @@ class _Reader:
             self.add_message("system" if role == "developer" else role, content)
 
     def _take_call(self, item: dict[str, Any], arguments: str, where: str) -> None:
+        name, namespace = text_at(item.get("name"), f"{where}.name"), item.get("namespace")
+        if namespace is not None:
+            text_at(namespace, f"{where}.namespace")
         call = {
             "id": text_at(item.get("call_id"), f"{where}.call_id"),
             "type": "function",
-            "function": {
-                "name": text_at(item.get("name"), f"{where}.name"),
-                "arguments": arguments,
-            },
+            "function": {"name": chat_name(name, namespace), "arguments": arguments},
         }
         self._assistant().setdefault("tool_calls", []).append(call)
 

@@ -11,7 +11,7 @@ import dataclasses
 from typing import Any
 
 from hosting.api.responses_input import seal
-from hosting.api.responses_tools import custom_input
+from hosting.api.responses_tools import ItemTool, custom_input
 
 Event = dict[str, Any]
 
@@ -154,7 +154,7 @@ class Call:
     """Which tool an item calls."""
 
     call_id: str
-    name: str
+    tool: ItemTool
 
 
 class CallItem(Item):
@@ -168,11 +168,13 @@ class CallItem(Item):
         self._call = call
 
     def _empty(self) -> dict[str, Any]:
+        tool = self._call.tool
         return {
             "id": self.id,
             "type": self.type,
             "call_id": self._call.call_id,
-            "name": self._call.name,
+            "name": tool.name,
+            **({} if tool.namespace is None else {"namespace": tool.namespace}),
             self.given: "",
             "status": self.status,
         }
@@ -188,7 +190,7 @@ class FunctionCall(CallItem):
         return self._empty() | {"arguments": self.text or "{}"}
 
     def _done(self) -> list[Event]:
-        whole = {"name": self._call.name, "arguments": self.text or "{}"}
+        whole = {"name": self._call.tool.name, "arguments": self.text or "{}"}
         return [self._event("function_call_arguments.done", **whole)]
 
 

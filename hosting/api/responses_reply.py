@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine import wire
@@ -19,6 +19,7 @@ from hosting.api.dialect import History
 from hosting.api.errors import ApiError
 from hosting.api.openai_chat import position_logprobs
 from hosting.api.responses_items import Call, CustomCall, FunctionCall, Item, Message, Reasoning
+from hosting.api.responses_tools import ItemTool
 from hosting.api.timings import timings_of
 
 SILENT_SECONDS = 5.0
@@ -31,7 +32,7 @@ class Shape:
     key: str  # in every id
     created_at: int
     echo: dict[str, Any]
-    custom_tools: frozenset[str] = frozenset()
+    tools: Mapping[str, ItemTool] = dataclasses.field(default_factory=dict)
     seals_reasoning: bool = False
     wants_logprobs: bool = False
 
@@ -138,11 +139,11 @@ class ResponsesReply:
         index = len(self._items)
         key = f"{self._shape.key}{index:02d}"
         if delta.tool_call is not None:
-            call = Call(call_id=delta.tool_call.call_id, name=delta.tool_call.name or "")
-            is_custom = call.name in self._shape.custom_tools
-            return (CustomCall if is_custom else FunctionCall)(
-                key=key, output_index=index, call=call
-            )
+            name = delta.tool_call.name or ""
+            tool = self._shape.tools.get(name, ItemTool(name=name))
+            call = Call(call_id=delta.tool_call.call_id, tool=tool)
+            kind = CustomCall if tool.is_custom else FunctionCall
+            return kind(key=key, output_index=index, call=call)
         if delta.channel == wire.Channel.REASONING:
             return Reasoning(key=key, output_index=index, is_sealed=self._shape.seals_reasoning)
         return Message(key=key, output_index=index)

@@ -21,8 +21,8 @@ from hosting.api.responses_reply import Shape
 from hosting.api.responses_tools import (
     chat_tool_choice,
     chat_tools,
-    custom_names,
     echoed_tools,
+    item_tools,
 )
 from hosting.api.sampling_fields import optional
 from hosting.fields import Flag, Number, Text, Whole
@@ -89,7 +89,7 @@ class ReadResponse:
             key=generation.pk.hex,
             created_at=int(generation.created_at.timestamp()),
             echo=_echo(self.body, self.chat),
-            custom_tools=custom_names(self.body.get("tools") or []),
+            tools=item_tools(self.body.get("tools") or []),
             seals_reasoning=_SEALED in include,
             wants_logprobs=self.chat.wants_logprobs,
         )

@@ -1,11 +1,14 @@
 """Tools of a response as chat tools, and the choice among them. A custom tool takes one text.
 
+Tools of a namespace (Codex's name for an MCP server) are known to the model by both names in one.
 Types that run at OpenAI, or that only a client knows, are ignored.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from hosting.api.errors import invalid, unsupported
@@ -18,15 +21,34 @@ _TEXT_ONLY = {
 }
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ItemTool:
+    """A tool as an item that calls it says. `is_custom`: it is given plain text, not JSON."""
+
+    name: str
+    namespace: str | None = None
+    is_custom: bool = False
+
+
 def chat_tools(tools: list[Any]) -> list[dict[str, Any]]:
     """Raises ApiError naming the tool at fault."""
-    read = (_chat_tool(tool, f"tools[{place}]") for place, tool in enumerate(tools))
+    read = (_chat_tool(tool, where, namespace) for tool, where, namespace in _each(tools))
     return [tool for tool in read if tool is not None]
 
 
-def custom_names(tools: list[Any]) -> frozenset[str]:
-    """The tools whose calls are plain text, not JSON."""
-    return frozenset(tool["name"] for tool in tools if tool.get("type") == "custom")
+def item_tools(tools: list[Any]) -> dict[str, ItemTool]:
+    """By the name under which the model knows each. Of tools that were read."""
+    return {
+        chat_name(tool["name"], namespace): ItemTool(
+            name=tool["name"], namespace=namespace, is_custom=tool["type"] == "custom"
+        )
+        for tool, _, namespace in _each(tools)
+        if tool.get("type") in ("function", "custom")
+    }
+
+
+def chat_name(name: str, namespace: str | None) -> str:
+    return name if namespace is None else f"{namespace.removesuffix('__')}__{name}"
 
 
 def chat_tool_choice(choice: Any) -> Any:
@@ -37,10 +59,7 @@ def chat_tool_choice(choice: Any) -> Any:
         raise invalid("tool_choice", "This must be text or an object.")
     match choice.get("type"):
         case "function" | "custom":
-            name = choice.get("name")
-            if not isinstance(name, str):
-                raise invalid("tool_choice.name", "This must name a tool.")
-            return {"type": "function", "function": {"name": name}}
+            return {"type": "function", "function": {"name": _chosen_name(choice)}}
         case "allowed_tools":
             raise unsupported("tool_choice", "Send only the tools that may be called.")
     raise unsupported("tool_choice", "Only functions and custom tools can be chosen.")
@@ -52,7 +71,7 @@ def echoed_tools(tools: list[Any]) -> list[dict[str, Any]]:
     return [
         (blank | tool if tool["type"] == "function" else tool)
         for tool in tools
-        if tool.get("type") in ("function", "custom")
+        if tool.get("type") in ("function", "custom", "namespace")
     ]
 
 
@@ -66,25 +85,48 @@ def custom_input(arguments: str) -> str:
     return text if isinstance(text, str) else arguments
 
 
-def _chat_tool(tool: Any, where: str) -> dict[str, Any] | None:
+def _chosen_name(choice: dict[str, Any]) -> str:
+    name, namespace = choice.get("name"), choice.get("namespace")
+    if not isinstance(name, str):
+        raise invalid("tool_choice.name", "This must name a tool.")
+    if not isinstance(namespace, str | None):
+        raise invalid("tool_choice.namespace", "This must name a namespace.")
+    return chat_name(name, namespace)
+
+
+def _each(tools: list[Any]) -> Iterator[tuple[Any, str, str | None]]:
+    """Each tool, where it is, and its namespace. Raises ApiError."""
+    for place, tool in enumerate(tools):
+        where = f"tools[{place}]"
+        if not isinstance(tool, dict) or tool.get("type") != "namespace":
+            yield tool, where, None
+            continue
+        _check_name(tool, where)
+        if not isinstance(tool.get("tools"), list):
+            raise invalid(f"{where}.tools", "This must be a list of tools.")
+        for inner_place, inner in enumerate(tool["tools"]):
+            yield inner, f"{where}.tools[{inner_place}]", tool["name"]
+
+
+def _chat_tool(tool: Any, where: str, namespace: str | None) -> dict[str, Any] | None:
     if not isinstance(tool, dict):
         raise invalid(where, "A tool must be an object.")
     match tool.get("type"):
         case "function":
             _check_name(tool, where)
             _check_parameters(tool, where)
-            named = ("name", "description", "parameters", "strict")
-            function = {name: tool[name] for name in named if tool.get(name) is not None}
+            kept = ("description", "parameters", "strict")
+            function = {name: tool[name] for name in kept if tool.get(name) is not None}
         case "custom":
             _check_name(tool, where)
             function = {
-                "name": tool["name"],
                 "description": _custom_description(tool, where),
                 "parameters": _TEXT_ONLY,
             }
         case _:
             return None
-    return {"type": "function", "function": function}
+    named = {"name": chat_name(tool["name"], namespace)}
+    return {"type": "function", "function": named | function}
 
 
 def _check_name(tool: dict[str, Any], where: str) -> None:

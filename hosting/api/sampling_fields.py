@@ -12,16 +12,15 @@ from hosting.actions.generations import Order, SamplingChoice
 from hosting.api.checked import checked
 from hosting.fields import Flag, Number, Text, Whole
 
-MAX_STOP_STRINGS = 4
+MAX_STOP_STRINGS = 16  # as many as intake takes
+_STRINGS = {"type": "array", "items": {"type": "string"}, "maxItems": MAX_STOP_STRINGS}
 
 
 def optional(**limits: Any) -> dict[str, Any]:
     return {"required": False, "allow_null": True, **limits}
 
 
-@extend_schema_field(
-    {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "maxItems": 4}]}
-)
+@extend_schema_field({"oneOf": [{"type": "string"}, _STRINGS]})
 class StopStrings(serializers.Field[Any, Any, Any, Any]):
     default_error_messages = {
         "invalid": f"This must be a string, or a list of 1 to {MAX_STOP_STRINGS} strings."

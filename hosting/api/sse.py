@@ -8,10 +8,13 @@ from typing import Any
 from engine import wire
 
 _to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# Readers that split lines as Python does end one here; JSON escapes the others itself
+_LINE_ENDS = {0x85: r"\u0085", 0x2028: r"\u2028", 0x2029: r"\u2029"}
 
 
 def data(body: dict[str, Any]) -> str:
-    return f"data: {_to_json(body)}\n\n"
+    text = _to_json(body)
+    return f"data: {text if text.isascii() else text.translate(_LINE_ENDS)}\n\n"
 
 
 def named(body: dict[str, Any]) -> str:

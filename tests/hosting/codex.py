@@ -22,6 +22,20 @@ PATCH = {
     "description": "Edits files.",
     "format": {"type": "grammar", "syntax": "lark", "definition": "start: X"},
 }
+FILES: dict[str, Any] = {  # a server of tools by the Model Context Protocol
+    "type": "namespace",
+    "name": "mcp__files",
+    "description": "Tools in the mcp__files namespace.",
+    "tools": [
+        {
+            "type": "function",
+            "name": "read_file",
+            "description": "Reads a file.",
+            "strict": False,
+            "parameters": {"type": "object", "properties": {"path": {"type": "string"}}},
+        }
+    ],
+}
 ARGUMENTS = '{"command":  ["ls", "-l"]}'  # as a model wrote it, with its odd space
 
 
@@ -38,7 +52,7 @@ def request(given: list[dict[str, Any]], *, instructions: str = "You code.") -> 
         "tools": [
             SHELL,
             PATCH,
-            {"type": "namespace", "name": "mcp__files", "description": "", "tools": []},
+            FILES,
             {"type": "web_search", "external_web_access": False},
         ],
         "tool_choice": "auto",

@@ -183,6 +183,18 @@ def test_what_can_never_fit_in_a_minute_is_final(
     assert refused.value.is_final
 
 
+def test_a_text_that_begins_like_an_address_of_data_is_reserved_at_its_length(
+    ask: Callable[..., Generation], person: User, model: HostedModel
+) -> None:
+    HostedModel.objects.update(context_limit_tokens=131_072)
+    model.refresh_from_db()
+    Quota.objects.create(user=person, tokens_per_day=10_000_000)
+    text = "data: a line of a log\n" * 1000
+    asked = ask(messages=({"role": "user", "content": text},))
+    assert asked.reserved_tokens > len(text)
+    assert command_of(asked).budget_tokens == asked.reserved_tokens
+
+
 def test_titles_count_to_nobody_and_appear(ask: Callable[..., Generation], person: User) -> None:
     Quota.objects.create(user=person, requests_per_minute=0, tokens_per_day=0)
     end(ask(kind=Generation.Kind.TITLE))

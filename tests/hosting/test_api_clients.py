@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
 from engine import wire
 from hosting.models import Generation, HostedModel
+from tests.hosting.hostile_requests import CHAT, COMPLETIONS, GOOD, MESSAGES, RESPONSES
 from tests.hosting.scripted_engine import ENDLESS, ScriptedEngine, delta, finished
 from tests.hosting.web_process import wait_until, web
 
@@ -52,6 +55,22 @@ def test_it_reads_a_stream(client: openai.OpenAI, engine: ScriptedEngine) -> Non
     assert "".join(texts) == "Hello world"
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.total_tokens == 11
+
+
+@pytest.mark.parametrize("route", [CHAT, COMPLETIONS, RESPONSES, MESSAGES])
+def test_a_reader_for_whom_lines_also_end_at_rare_characters_gets_whole_events(
+    web: str, api_key: str, model: HostedModel, engine: ScriptedEngine, route: str
+) -> None:
+    told = "one\u2028two\u2029three\x85four"
+    engine.script = (delta(told), finished())
+    headers, body = {"Authorization": f"Bearer {api_key}"}, GOOD[route] | {"stream": True}
+    url = httpx.URL(web).join(route)
+    with httpx.stream("POST", url, headers=headers, json=body) as response:
+        lines = [line for line in response.iter_lines() if line]
+    events = [line.partition(": ") for line in lines if line != "data: [DONE]"]
+    bodies = [json.loads(body) for field, _, body in events if field == "data"]
+    assert {field for field, _, _ in events} <= {"data", "event", ""}
+    assert any(told in json.dumps(body, ensure_ascii=False) for body in bodies)
 
 
 def test_it_puts_tool_calls_together(client: openai.OpenAI, engine: ScriptedEngine) -> None:

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import ApiKey, Quota, Spending, User
-from hosting.models import HostedModel
+from hosting.models import Generation, HostedModel
 from tests.hosting.conftest import KeyedClient
 from tests.hosting.scripted_engine import ScriptedEngine
 
@@ -89,6 +89,32 @@ async def test_a_spent_budget_is_not_worth_a_retry(
     assert (error["type"], error["code"]) == ("insufficient_quota", "insufficient_quota")
     assert response["x-should-retry"] == "false"
     assert 1 <= int(response["Retry-After"]) <= 86400
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"requests_per_minute": 5}, "you may send 5 a minute"),
+        ({"max_concurrent": 5}, "you may have 5 at once"),
+        ({"max_queued": 5}, "you may have 5 waiting"),
+    ],
+)
+async def test_more_choices_than_there_may_ever_be_are_not_worth_a_retry(
+    api: KeyedClient,
+    person: User,
+    model: HostedModel,
+    engine: ScriptedEngine,
+    limits: dict[str, int],
+    told: str,
+) -> None:
+    await Quota.objects.acreate(user=person, **limits)
+    response = await ask(api, n=6)
+    message = response.json()["error"]["message"]
+    assert message == f"This needs 6 requests, one for each choice of each prompt, and {told}."
+    assert (response.status_code, response["x-should-retry"]) == (429, "false")
+    assert "Retry-After" not in response
+    assert not await Generation.objects.aexists()
+    assert (await ask(api, n=5)).status_code == 200
 
 
 async def test_a_model_out_of_scope_is_forbidden(

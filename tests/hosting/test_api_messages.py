@@ -9,8 +9,9 @@ import pytest
 from django.http import HttpResponse
 from django.test import AsyncClient
 
+from accounts.models import Quota, User
 from engine import wire
-from hosting.models import Generation
+from hosting.models import Generation, HostedModel
 from tests.hosting import claude_code
 from tests.hosting.scripted_engine import HELLO as HELLO_SCRIPT
 from tests.hosting.scripted_engine import ScriptedEngine, delta, finished
@@ -135,23 +136,33 @@ async def test_the_same_blocks_come_in_one_piece(api: AsyncClient, engine: Scrip
 
 
 @pytest.mark.parametrize(
-    ("end", "max_tokens", "expected"),
+    ("end", "context_tokens", "expected"),
     [
-        (finished(), 5, ("end_turn", None)),
-        (finished(wire.FinishReason.LENGTH), 5, ("max_tokens", None)),
-        (finished(wire.FinishReason.LENGTH), None, ("model_context_window_exceeded", None)),
+        (finished(), 260, ("end_turn", None)),
+        (finished(wire.FinishReason.LENGTH), 4096, ("max_tokens", None)),
+        (finished(wire.FinishReason.LENGTH), 260, ("model_context_window_exceeded", None)),
     ],
 )
 async def test_every_end_has_its_reason(
     api: AsyncClient,
     engine: ScriptedEngine,
     end: wire.Finished,
-    max_tokens: int | None,
+    context_tokens: int,
     expected: tuple[str, str | None],
 ) -> None:
+    """Of a prompt of 4 tokens and an answer that may have 256."""
+    await HostedModel.objects.aupdate(context_limit_tokens=context_tokens)
     engine.script = (delta("Hi"), end)
-    body = (await ask(api, max_tokens=max_tokens)).json()
+    body = (await ask(api, max_tokens=None)).json()
     assert (body["stop_reason"], body["stop_sequence"]) == expected
+
+
+async def test_an_answer_that_a_limit_cuts_has_met_no_context(
+    api: AsyncClient, engine: ScriptedEngine, person: User
+) -> None:
+    await Quota.objects.acreate(user=person, max_output_tokens=5)
+    engine.script = (delta("Hi"), finished(wire.FinishReason.LENGTH))
+    assert (await ask(api, max_tokens=100)).json()["stop_reason"] == "max_tokens"
 
 
 async def test_a_stop_sequence_is_named(api: AsyncClient, engine: ScriptedEngine) -> None:

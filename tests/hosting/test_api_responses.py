@@ -27,6 +27,7 @@ FUNCTION = {
     "strict": False,
 }
 CUSTOM = {"type": "custom", "name": "apply_patch", "description": "Patches files."}
+CALL = {"type": "function_call", "name": "add", "arguments": "{}", "call_id": "c1"}
 TERMINAL = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -285,7 +286,8 @@ async def test_what_codex_sends_is_understood(api: AsyncClient, engine: Scripted
         {"role": "user", "content": "<environment_context/>"},
         {"role": "user", "content": "Fix it."},
     )
-    assert [tool["function"]["name"] for tool in sent.tools] == ["shell", "apply_patch"]
+    names = [tool["function"]["name"] for tool in sent.tools]
+    assert names == ["shell", "apply_patch", "mcp__files__read_file"]
     assert "start: X" in sent.tools[1]["function"]["description"]
     assert sent.template_options["reasoning_effort"] == "medium"
 
@@ -314,6 +316,7 @@ async def test_codexs_later_turns_keep_what_came_before(
         ({"input": [{"role": "user", "content": 1}]}, "input[0].content"),
         ({"input": [{"role": "user", "content": [{"type": "x"}]}]}, "input[0].content[0].type"),
         ({"input": [{"type": "function_call", "arguments": {}}]}, "input[0].arguments"),
+        ({"input": [CALL | {"namespace": 7}]}, "input[0].namespace"),
         ({"input": [{"type": "function_call_output", "output": "x"}]}, "input[0].call_id"),
         ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]"),
         ({"input": [{"type": "reasoning", "summary": "x"}]}, "input[0].summary"),
@@ -323,6 +326,8 @@ async def test_codexs_later_turns_keep_what_came_before(
         ({"prompt": {"id": "pmpt_1"}}, "prompt"),
         ({"tools": [{"type": "function"}]}, "tools[0].name"),
         ({"tools": [FUNCTION | {"parameters": "x"}]}, "tools[0].parameters"),
+        ({"tools": [{"type": "namespace", "name": "a"}]}, "tools[0].tools"),
+        ({"tools": [codex.FILES | {"tools": [{"type": "function"}]}]}, "tools[0].tools[0].name"),
         ({"tool_choice": {"type": "function"}}, "tool_choice.name"),
         ({"tool_choice": {"type": "mcp"}}, "tool_choice"),
         ({"text": {"format": "json"}}, "text.format"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -16,6 +17,7 @@ from tests.engine.transport.rig import Rig
 from tests.hosting.conftest import KeyedClient
 from tests.hosting.hostile_requests import CHAT, COMPLETIONS, GOOD, MESSAGES, RESPONSES
 from tests.hosting.scripted_engine import HELLO, ScriptedEngine
+from tests.hosting.web_process import wait_until
 
 pytestmark = pytest.mark.usefixtures("model")
 ROUTES = [CHAT, COMPLETIONS, RESPONSES, MESSAGES]
@@ -88,6 +90,26 @@ async def test_what_was_begun_and_is_forgotten_by_all_ends_with_an_error(
     engine.is_busy = True
     await forget()
     assert "engine_unavailable" in b"".join([part async for part in lines]).decode()
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_what_was_begun_and_is_forgotten_by_all_is_503_for_who_waits_for_all_of_it(
+    api: KeyedClient,
+    engine: ScriptedEngine,
+    forget: Callable[[], Any],
+    route: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("hosting.api.following.AGAIN_SECONDS", -1.0)
+    engine.script = HELLO[:-1]
+    asking = asyncio.create_task(ask(api, route))
+    await asyncio.to_thread(wait_until, lambda: bool(engine.begun), "begun")
+    engine.is_busy = True
+    await forget()
+    response = await asking
+    assert response.status_code == 503
+    assert int(response["Retry-After"]) > 0
+    assert "No engine is running" in response.content.decode()
 
 
 async def test_what_was_cancelled_meanwhile_is_not_asked_again(

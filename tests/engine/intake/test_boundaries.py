@@ -55,6 +55,23 @@ def test_every_boundary_is_a_true_prefix_of_the_next_turns_prompt(
     assert len(first.boundaries) == 3
 
 
+def test_system_messages_at_the_beginning_are_one_where_a_template_takes_one(
+    make_folder: MakeFolder, check: Check
+) -> None:
+    make_folder(template=STRICT)
+    developer = {"role": "developer", "content": "No jokes."}
+    messages = [CONVERSATION[0], developer, *CONVERSATION[1:]]
+    work = check(messages=messages)
+    whole = text_up_to(check, len(work.prompt_token_ids), messages=messages)
+    assert whole.startswith(
+        "<|im_start|>system\nBe brief.\n\nNo jokes.<|im_end|>\n<|im_start|>user"
+    )
+    beginning = text_up_to(check, work.boundaries[0], messages=messages)
+    assert beginning.endswith("No jokes.<|im_end|>\n")
+    published = check(messages=messages[:2], publication="brief")
+    assert published.prompt_token_ids == work.prompt_token_ids[: work.boundaries[0]]
+
+
 def test_what_people_write_makes_no_boundary(make_folder: MakeFolder, check: Check) -> None:
     make_folder()
     quiet = check(messages=[*CONVERSATION[:-1], {"role": "user", "content": "a" * 22}])
