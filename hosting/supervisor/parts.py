@@ -41,6 +41,7 @@ class Place:
     redis_url: str
     bind: str
     port: int
+    https_host: str | None = None
 
     @property
     def base_url(self) -> str:
@@ -48,6 +49,11 @@ class Place:
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.bind, self.bind)
         host = f"[{host}]" if ":" in host and not host.startswith("[") else host
         return f"http://{host}:{self.port}"
+
+    @property
+    def public_url(self) -> str:
+        """As other people open it, where a proxy in front is known by name."""
+        return f"https://{self.https_host}" if self.https_host else self.base_url
 
 
 def chosen_names(only: str | None) -> tuple[str, ...]:

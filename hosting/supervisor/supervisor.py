@@ -161,7 +161,7 @@ class Supervisor:
             if waited >= FIRST_COMPLAINT_SECONDS:
                 self._log.say(f"not ready yet: {reason}")
                 waited = 0.0
-        url = self._place.base_url
+        url = self._place.public_url
         self._log.say(f"Hearth is ready at {url}   (Ctrl-C ends it)")
         setup_url = await self._in_thread(self._plan.setup_url, url)
         if setup_url is not None:

@@ -52,6 +52,7 @@ class Command(BaseCommand):
             redis_url=settings.REDIS_URL,
             bind=settings.BIND,
             port=settings.PORT,
+            https_host=settings.PUBLIC_HOST if settings.IS_HTTPS else None,
         )
         locks = PartLocks(place.data_dir / "run")
         for name in names:
