@@ -280,6 +280,7 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": env.str("HEARTH_LOG_LEVEL", default="INFO")},
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
+        "celery.beat": {"level": "WARNING"},
         "daphne.http_protocol": {"level": "WARNING"},
     },
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from hosting.supervisor import openblas
 
 # In the order of starting; Redis is first to come and last to go.
-NAMES = ("redis", "web", "intake", "engine", "celery", "ledger")
+NAMES = ("redis", "web", "intake", "engine", "celery", "beat", "ledger")
 CPUS_PER_WEB = 4  # the engine and its libraries use the others
 MOST_WEB = 4
 
@@ -78,10 +78,11 @@ def make_parts(
         "intake": (python, "-m", "engine.intake"),
         "engine": (python, "-m", "engine"),
         "celery": (
-            *(python, "-m", "celery", "-A", "hosting", "--quiet", "worker", "-B"),
+            *(python, "-m", "celery", "-A", "hosting", "--quiet", "worker"),
             *("--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"),
             *("--without-gossip", "--without-mingle"),
         ),
+        "beat": (python, "-m", "hosting.beat"),
         "ledger": (python, "manage.py", "consume_ledger"),
     }
     extra = {

@@ -1,7 +1,7 @@
 """The life of one installation: Redis, preparation, all processes, ready, and the end of it all.
 
-    start:  redis ──► prepare ──► web, intake, engine, celery, ledger ──► ready
-    end:    web, intake, engine, celery, ledger ──► redis
+    start:  redis ──► prepare ──► web, intake, engine, celery, beat, ledger ──► ready
+    end:    web, intake, engine, celery, beat, ledger ──► redis
 
 One event loop owns everything here. It never waits for a database or for Redis: that is done in
 threads, which the end does not wait for.

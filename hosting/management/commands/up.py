@@ -21,7 +21,7 @@ from hosting.supervisor.supervisor import Plan, Supervisor
 
 
 class Command(BaseCommand):
-    help = "Start everything: Redis, web, intake, engine, Celery, ledger. Ctrl-C ends all of it."
+    help = "Start everything: Redis, web, intake, engine, Celery, beat, ledger. Ctrl-C ends it all."
     requires_system_checks: list[str] = []  # `check` and `doctor` tell; starting should be quick
 
     def add_arguments(self, parser: CommandParser) -> None:
