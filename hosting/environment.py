@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from django.core.exceptions import ImproperlyConfigured
+
+
+def number(variable: str, default: int, *, least: int, most: int) -> int:
+    """Raises ImproperlyConfigured."""
+    told = os.environ.get(variable, "").strip()
+    if not told:
+        return default
+    with contextlib.suppress(ValueError):
+        if least <= int(told) <= most:
+            return int(told)
+    raise ImproperlyConfigured(f"{variable} is a number from {least} to {most}, not {told!r}.")
 
 
 def names(variable: str) -> list[str]:

@@ -46,7 +46,7 @@ DEMO_MODEL_DIR = BASE_DIR / "engine" / "demo" / "model"
 REDIS_URL = env.str("REDIS_URL", default=wire.default_redis_url(str(DATA_DIR)))
 BIND = env.str("HEARTH_BIND", default="127.0.0.1")
 PORT = env.int("PORT", default=8000)
-RETENTION_DAYS = env.int("HEARTH_RETENTION_DAYS", default=90)
+RETENTION_DAYS = environment.number("HEARTH_RETENTION_DAYS", 90, least=1, most=36_500)
 MAX_CONCURRENT_PER_PERSON = env.int("HEARTH_MAX_CONCURRENT", default=8)
 
 # -- Safety -------------------------------------------------------------------------------------
