@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from accounts import audit
 from accounts.models import Policy, RollUpMark, UsageRecord, User
+from accounts.models.policy import MOST_DAYS
 
 _ROWS_AT_ONCE = 5000  # a short transaction lets others write in between
 KEPT = ("conversation_days", "usage_days")
@@ -37,11 +38,14 @@ def choose_retention(user: User, *, address: str, **days: int | None) -> None:
 
 def people_with_an_end(what: str) -> Iterator[tuple[User, datetime.datetime]]:
     """Everybody of whom something is deleted, with the moment before which it is."""
-    now = timezone.now()
     for user in User.objects.all():
         days = days_kept(user, what)
         if days is not None:
-            yield user, now - datetime.timedelta(days=days)
+            yield user, days_ago(days)
+
+
+def days_ago(days: int) -> datetime.datetime:
+    return timezone.now() - datetime.timedelta(days=min(days, MOST_DAYS))
 
 
 def delete_old_usage() -> int:
@@ -54,8 +58,7 @@ def delete_old_usage() -> int:
     )
     days = Policy.objects.current().usage_days
     if days is not None:  # those of people who are gone
-        limit = timezone.now() - datetime.timedelta(days=days)
-        total += _delete(lines.filter(user=None, created_at__lt=limit))
+        total += _delete(lines.filter(user=None, created_at__lt=days_ago(days)))
     return total
 
 

@@ -1,4 +1,4 @@
-"""The Celery application: `celery -A hosting worker -B --pool threads`."""
+"""The Celery application: `celery -A hosting worker --pool threads`."""
 
 import os
 

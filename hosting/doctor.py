@@ -146,7 +146,7 @@ def _is_hearth_there() -> bool:
     host = "127.0.0.1" if settings.BIND in ("0.0.0.0", "::") else settings.BIND
     server = http.client.HTTPConnection(host, settings.PORT, timeout=2)
     try:
-        server.request("GET", "/healthz")
+        server.request("GET", "/healthz", headers={"Host": "localhost"})
         return server.getresponse().read() == b"ok\n"
     except (OSError, http.client.HTTPException):
         return False

@@ -114,6 +114,13 @@ def make_redis_folders(*, socket_path: Path, folder: Path) -> None:
         one.chmod(0o700)
 
 
+def put_aside(folder: Path) -> Path:
+    """Where the files are now. What an earlier one has left there is gone."""
+    aside = folder.with_name(f"{folder.name}-unreadable")
+    shutil.rmtree(aside, ignore_errors=True)
+    return folder.rename(aside)
+
+
 def is_answering(socket_path: Path) -> bool:
     """Whether a server listens there and is past reading its files."""
     with socket.socket(socket.AF_UNIX) as connection:

@@ -3,7 +3,8 @@
 Variable                 Default             Meaning
 HEARTH_DATA_DIR          <checkout>/data     database, secret key, sockets, logs, models
 HEARTH_BIND, PORT        127.0.0.1, 8000     where the web process listens
-HEARTH_ALLOWED_HOSTS     this machine        host names, with commas, under which people reach it
+HEARTH_ALLOWED_HOSTS     this machine        host names, with commas, under which people reach it;
+                                             this machine itself may always call it localhost
 HEARTH_HTTPS             0                   1 behind a TLS proxy that sets X-Forwarded-Proto
 HEARTH_SECRET_KEY        data/secret_key     made at first start
 HEARTH_DEBUG             0                   1 only while developing
@@ -28,7 +29,7 @@ import environ
 from celery.schedules import crontab
 
 from engine import wire
-from hosting import secret_key
+from hosting import environment, secret_key
 from hosting.admin_theme import UNFOLD as UNFOLD
 from hosting.data_folder import prepare_data_folder
 from hosting.sign_in_settings import *  # noqa: F403
@@ -45,7 +46,7 @@ DEMO_MODEL_DIR = BASE_DIR / "engine" / "demo" / "model"
 REDIS_URL = env.str("REDIS_URL", default=wire.default_redis_url(str(DATA_DIR)))
 BIND = env.str("HEARTH_BIND", default="127.0.0.1")
 PORT = env.int("PORT", default=8000)
-RETENTION_DAYS = env.int("HEARTH_RETENTION_DAYS", default=90)
+RETENTION_DAYS = environment.number("HEARTH_RETENTION_DAYS", 90, least=1, most=36_500)
 MAX_CONCURRENT_PER_PERSON = env.int("HEARTH_MAX_CONCURRENT", default=8)
 
 # -- Safety -------------------------------------------------------------------------------------
@@ -55,14 +56,18 @@ SECRET_KEY = env.str("HEARTH_SECRET_KEY", default="") or secret_key.load_or_crea
     DATA_DIR / "secret_key"
 )
 IS_HTTPS = env.bool("HEARTH_HTTPS", default=False)
-_THIS_MACHINE = ["localhost", "127.0.0.1", "[::1]", socket.gethostname().lower()]
 _ALL_INTERFACES = BIND in ("0.0.0.0", "::")
-ALLOWED_HOSTS = env.list(
-    "HEARTH_ALLOWED_HOSTS", default=[*_THIS_MACHINE, BIND, *([".local"] if _ALL_INTERFACES else [])]
-)
+_TOLD_HOSTS = environment.names("HEARTH_ALLOWED_HOSTS")
+_OWN_HOSTS = [socket.gethostname().lower(), BIND, *([".local"] if _ALL_INTERFACES else [])]
+_HOSTS = _TOLD_HOSTS or _OWN_HOSTS
+# The supervisor, doctor and whoever collects metrics ask from this machine
+ALLOWED_HOSTS = [*_HOSTS, "localhost", "127.0.0.1", "[::1]"]
+# Not those of this machine: what else listens there is another origin
 CSRF_TRUSTED_ORIGINS = [
-    f"https://{'*' if host.startswith('.') else ''}{host}" for host in ALLOWED_HOSTS if IS_HTTPS
+    f"https://{'*' if host.startswith('.') else ''}{host}" for host in _HOSTS if IS_HTTPS
 ]
+# The name in the links that the terminal prints
+PUBLIC_HOST = next((host for host in _TOLD_HOSTS if host[0] not in ".*"), None)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = IS_HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if IS_HTTPS else None
 SECURE_REDIRECT_EXEMPT = [r"^(healthz|readyz|metrics)$"]
@@ -275,6 +280,7 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": env.str("HEARTH_LOG_LEVEL", default="INFO")},
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
+        "celery.beat": {"level": "WARNING"},
         "daphne.http_protocol": {"level": "WARNING"},
     },
 }

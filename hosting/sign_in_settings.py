@@ -24,6 +24,8 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from hosting import environment
+
 env = environ.Env()
 
 # -- Second factors -------------------------------------------------------------------------------
@@ -62,7 +64,7 @@ OIDC_MAY_CREATE = env.bool("HEARTH_OIDC_CREATE", default=False)
 OIDC_MAY_LINK_EMAIL = env.bool("HEARTH_OIDC_LINK_EMAIL", default=False)
 OIDC_TRUSTS_EMAIL = env.bool("HEARTH_OIDC_TRUST_EMAIL", default=False)
 OIDC_GROUPS_CLAIM = env.str("HEARTH_OIDC_GROUPS_CLAIM", default="groups")
-OIDC_GROUPS: dict[str, str] = env.dict("HEARTH_OIDC_GROUPS", default={})
+OIDC_GROUPS = environment.pairs("HEARTH_OIDC_GROUPS")
 OIDC_ADMIN_GROUP = env.str("HEARTH_OIDC_ADMIN_GROUP", default="")
 
 
@@ -92,5 +94,5 @@ SOCIALACCOUNT_PROVIDERS = oidc_providers(
     OIDC_ISSUER,
     env.str("HEARTH_OIDC_CLIENT_ID", default=""),
     env.str("HEARTH_OIDC_CLIENT_SECRET", default=""),
-    env.list("HEARTH_OIDC_SCOPES", default=[]),
+    environment.names("HEARTH_OIDC_SCOPES"),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 
 from celery import shared_task
@@ -14,6 +15,13 @@ from hosting.actions.repeats import delete_old_keys
 from hosting.actions.retention import delete_old_conversations, delete_old_generations
 from hosting.actions.statistics import refresh_statistics
 from hosting.actions.turns import start_title
+
+_RETENTION = (
+    *(delete_old_generations, delete_old_conversations, delete_old_usage, delete_old_keys),
+    *(delete_old_forgettings, refresh_statistics),
+)
+
+logger = logging.getLogger(__name__)
 
 
 @shared_task
@@ -33,9 +41,9 @@ def roll_up_usage() -> None:
 
 @shared_task
 def apply_retention() -> None:
-    delete_old_generations()
-    delete_old_conversations()
-    delete_old_usage()
-    delete_old_keys()
-    delete_old_forgettings()
-    refresh_statistics()
+    for step in _RETENTION:
+        try:
+            step()
+        except Exception:
+            # What one of them cannot delete must not keep what the others can
+            logger.exception("retention: %s failed", step.__name__)

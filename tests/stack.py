@@ -39,6 +39,7 @@ MARKS = {
     "intake": "engine.intake",
     "engine": "-m engine",
     "celery": "celery -A hosting",
+    "beat": "hosting.beat",
     "ledger": "consume_ledger",
     "reaper": "reaper.py",
 }

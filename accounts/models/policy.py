@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.validators import MinValueValidator
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+MOST_DAYS = 36_500  # a century; more leaves the calendar
 LEAST_USAGE_DAYS = 2  # what is younger may not be summed yet
 
 
@@ -21,7 +22,7 @@ def _days(label: str, help_text: str, *, least: int = 1) -> models.PositiveInteg
         label,
         null=True,
         blank=True,
-        validators=[MinValueValidator(least)],
+        validators=[MinValueValidator(least), MaxValueValidator(MOST_DAYS)],
         help_text=f"{help_text} Empty: never.",
     )
 

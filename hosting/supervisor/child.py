@@ -29,6 +29,7 @@ class Child:
     ) -> None:
         self.part = part
         self.pid: int | None = None
+        self.last_returncode: int | None = None
         self.started_at = 0.0
         self._reaper = reaper
         self._write = write
@@ -74,7 +75,7 @@ class Child:
             self._send_end()
         output = asyncio.create_task(self._copy_output(read_end))
         returncode = await process.wait()
-        self.pid = None
+        self.pid, self.last_returncode = None, returncode
         signal_group(process.pid, signal.SIGKILL)  # what it started does not outlive it
         self._reaper.forget(process.pid)
         await asyncio.wait([output], timeout=LAST_WORDS_SECONDS)

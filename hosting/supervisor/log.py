@@ -26,6 +26,7 @@ COLOURS = {
     "intake": "\033[33m",
     "engine": "\033[35m",
     "celery": "\033[32m",
+    "beat": "\033[32m",
     "ledger": "\033[34m",
 }
 PLAIN = "\033[0m"

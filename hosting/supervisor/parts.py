@@ -11,7 +11,7 @@ from pathlib import Path
 from hosting.supervisor import openblas
 
 # In the order of starting; Redis is first to come and last to go.
-NAMES = ("redis", "web", "intake", "engine", "celery", "ledger")
+NAMES = ("redis", "web", "intake", "engine", "celery", "beat", "ledger")
 CPUS_PER_WEB = 4  # the engine and its libraries use the others
 MOST_WEB = 4
 
@@ -41,6 +41,7 @@ class Place:
     redis_url: str
     bind: str
     port: int
+    https_host: str | None = None
 
     @property
     def base_url(self) -> str:
@@ -48,6 +49,11 @@ class Place:
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.bind, self.bind)
         host = f"[{host}]" if ":" in host and not host.startswith("[") else host
         return f"http://{host}:{self.port}"
+
+    @property
+    def public_url(self) -> str:
+        """As other people open it, where a proxy in front is known by name."""
+        return f"https://{self.https_host}" if self.https_host else self.base_url
 
 
 def chosen_names(only: str | None) -> tuple[str, ...]:
@@ -72,10 +78,11 @@ def make_parts(
         "intake": (python, "-m", "engine.intake"),
         "engine": (python, "-m", "engine"),
         "celery": (
-            *(python, "-m", "celery", "-A", "hosting", "--quiet", "worker", "-B"),
+            *(python, "-m", "celery", "-A", "hosting", "--quiet", "worker"),
             *("--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"),
             *("--without-gossip", "--without-mingle"),
         ),
+        "beat": (python, "-m", "hosting.beat"),
         "ledger": (python, "manage.py", "consume_ledger"),
     }
     extra = {

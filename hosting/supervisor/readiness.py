@@ -16,7 +16,8 @@ def why_not_ready(place: Place) -> str | None:
     # Not urllib: it would send this through the machine's HTTP proxy
     connection = http.client.HTTPConnection(host, place.port, timeout=ANSWER_SECONDS)
     try:
-        connection.request("GET", "/readyz")
+        # By the name that is always allowed, whatever the address it listens on
+        connection.request("GET", "/readyz", headers={"Host": "localhost"})
         answer = connection.getresponse()
         body = answer.read()
     except (OSError, http.client.HTTPException):

@@ -1,7 +1,7 @@
 """The life of one installation: Redis, preparation, all processes, ready, and the end of it all.
 
-    start:  redis ──► prepare ──► web, intake, engine, celery, ledger ──► ready
-    end:    web, intake, engine, celery, ledger ──► redis
+    start:  redis ──► prepare ──► web, intake, engine, celery, beat, ledger ──► ready
+    end:    web, intake, engine, celery, beat, ledger ──► redis
 
 One event loop owns everything here. It never waits for a database or for Redis: that is done in
 threads, which the end does not wait for.
@@ -122,15 +122,25 @@ class Supervisor:
         redis_server.make_redis_folders(socket_path=socket_path, folder=folder)
         command = redis_server.redis_arguments(binary, socket_path=socket_path, folder=folder)
         self._log.say(f"private Redis {binary}")
-        self._start_child(Part(name="redis", command=tuple(command)))
-        await self._wait_for_redis(socket_path)
+        redis = self._start_child(Part(name="redis", command=tuple(command)))
+        await self._wait_for_redis(redis, socket_path, folder)
 
-    async def _wait_for_redis(self, socket_path: Path) -> None:
+    async def _wait_for_redis(self, redis: Child, socket_path: Path, folder: Path) -> None:
         deadline = asyncio.get_running_loop().time() + REDIS_START_SECONDS
+        may_be_files = True
         while not await asyncio.to_thread(redis_server.is_answering, socket_path):
+            if may_be_files and (redis.last_returncode or 0) > 0:
+                may_be_files = False
+                self._put_aside(socket_path, folder)
             if asyncio.get_running_loop().time() > deadline:
                 raise CannotStart("The private Redis does not answer; its own words are above.")
             await asyncio.sleep(POLL_SECONDS / 4)
+
+    def _put_aside(self, socket_path: Path, folder: Path) -> None:
+        """A crash may leave what Redis cannot read. The database has all that must be kept."""
+        aside = redis_server.put_aside(folder)
+        redis_server.make_redis_folders(socket_path=socket_path, folder=folder)
+        self._log.say(f"Redis begins empty: what it had written may be broken, see {aside}")
 
     def _start_child(self, part: Part) -> Child:
         checkout = str(self._place.checkout)
@@ -161,7 +171,7 @@ class Supervisor:
             if waited >= FIRST_COMPLAINT_SECONDS:
                 self._log.say(f"not ready yet: {reason}")
                 waited = 0.0
-        url = self._place.base_url
+        url = self._place.public_url
         self._log.say(f"Hearth is ready at {url}   (Ctrl-C ends it)")
         setup_url = await self._in_thread(self._plan.setup_url, url)
         if setup_url is not None:

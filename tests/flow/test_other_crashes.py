@@ -41,8 +41,9 @@ def test_what_ended_while_the_ledger_was_away_is_booked_once(
     assert stack.num_usage_records == before + 3
 
 
-def test_celery_comes_back(stack: Stack) -> None:
-    stack.wait_restarted("celery", stack.kill("celery"))
+@pytest.mark.parametrize("name", ["celery", "beat"])
+def test_background_work_comes_back(stack: Stack, name: str) -> None:
+    stack.wait_restarted(name, stack.kill(name))
 
 
 def test_a_page_misses_nothing_when_the_web_process_dies(stack: Stack, endless: str) -> None:

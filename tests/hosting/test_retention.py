@@ -6,9 +6,11 @@ import datetime
 import sqlite3
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
-from django.conf import settings
+from django.conf import settings as django_settings
+from django.core.exceptions import ValidationError
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
@@ -89,6 +91,29 @@ def test_a_line_that_is_not_summed_yet_stays(person: User) -> None:
     assert delete_old_usage() == 0
 
 
+def test_more_days_than_a_calendar_has_hold_up_nothing_else(person: User) -> None:
+    Policy.objects.create(pk=1, conversation_days=999_999, usage_days=10)
+    kept = talk(person, days_ago=4000)
+    line(person, days_ago=11)
+    sum_up()
+    apply_retention()
+    assert Conversation.objects.get() == kept
+    assert not UsageRecord.objects.exists()
+
+
+def test_what_cannot_be_deleted_holds_up_nothing_else(person: User, settings: Any) -> None:
+    settings.RETENTION_DAYS = 10**9
+    Policy.objects.create(pk=1, conversation_days=30)
+    talk(person, days_ago=31)
+    apply_retention()
+    assert not Conversation.objects.exists()
+
+
+def test_a_policy_of_more_than_a_century_is_refused() -> None:
+    with pytest.raises(ValidationError, match="36500"):
+        Policy(pk=1, conversation_days=999_999).clean_fields()
+
+
 def test_a_deleted_conversation_is_gone_from_streams_and_caches(
     page: Client, person: User, model: HostedModel, engine: ScriptedEngine, redis_url: str
 ) -> None:
@@ -122,7 +147,7 @@ def test_the_database_file_keeps_no_trace(person: User) -> None:
     conversation.delete()
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    file = Path(str(settings.DATABASES["default"]["NAME"]))
+    file = Path(str(django_settings.DATABASES["default"]["NAME"]))
     assert sqlite3.connect(file).execute("SELECT 1 FROM hosting_conversation").fetchone() is None
     assert SECRET.encode() not in file.read_bytes()
 

@@ -21,7 +21,7 @@ from hosting.supervisor.supervisor import Plan, Supervisor
 
 
 class Command(BaseCommand):
-    help = "Start everything: Redis, web, intake, engine, Celery, ledger. Ctrl-C ends all of it."
+    help = "Start everything: Redis, web, intake, engine, Celery, beat, ledger. Ctrl-C ends it all."
     requires_system_checks: list[str] = []  # `check` and `doctor` tell; starting should be quick
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -52,6 +52,7 @@ class Command(BaseCommand):
             redis_url=settings.REDIS_URL,
             bind=settings.BIND,
             port=settings.PORT,
+            https_host=settings.PUBLIC_HOST if settings.IS_HTTPS else None,
         )
         locks = PartLocks(place.data_dir / "run")
         for name in names:

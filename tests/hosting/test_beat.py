@@ -1,0 +1,49 @@
+"""The clock of scheduled tasks, as the process that it is."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import redis
+from celery.beat import PersistentScheduler
+
+from hosting.celery import app
+from tests.environment import clear_settings
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+@contextlib.contextmanager
+def beat(data_dir: Path, redis_url: str) -> Iterator[subprocess.Popen[bytes]]:
+    environ = clear_settings(dict(os.environ))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hosting.beat"],
+        cwd=ROOT,
+        env={**environ, "HEARTH_DATA_DIR": str(data_dir), "REDIS_URL": redis_url},
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+
+
+def test_what_was_due_while_it_was_off_is_started_at_once(tmp_path: Path, redis_url: str) -> None:
+    kept = PersistentScheduler(app, schedule_filename=str(tmp_path / "celerybeat-schedule"))
+    kept.schedule["retention"].last_run_at -= datetime.timedelta(days=2)
+    kept.close()
+    with beat(tmp_path, redis_url), redis.Redis.from_url(redis_url) as transport:
+        wait_until(
+            lambda: any(
+                b"hosting.tasks.apply_retention" in message
+                for message in transport.lrange("hearth-celery:celery", 0, -1)
+            ),
+            seconds=60,
+        )

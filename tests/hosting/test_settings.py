@@ -1,0 +1,69 @@
+"""What the environment says, as a process that starts with it understands it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environment import clear_settings
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+READ = (
+    "import json, sys; from hosting import settings; print(json.dumps(vars(settings)[sys.argv[1]]))"
+)
+
+
+def setting(name: str, data_dir: Path, **environment: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", READ, name],
+        cwd=ROOT,
+        env=environ_of(data_dir, environment),
+        capture_output=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def environ_of(data_dir: Path, environment: dict[str, str]) -> dict[str, str]:
+    return clear_settings(dict(os.environ)) | {"HEARTH_DATA_DIR": str(data_dir)} | environment
+
+
+def refusal(data_dir: Path, **environment: str) -> str:
+    """What the terminal says in place of a start."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        cwd=ROOT,
+        env=environ_of(data_dir, environment),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_names_may_have_blanks_between_them(tmp_path: Path) -> None:
+    told = {"HEARTH_ALLOWED_HOSTS": " studio.local, 192.168.1.20 ,"}
+    assert setting("ALLOWED_HOSTS", tmp_path, **told)[:3] == [
+        *("studio.local", "192.168.1.20", "localhost"),
+    ]
+    told = {"HEARTH_OIDC_GROUPS": "ml-team = Research, ops=Operations"}
+    assert setting("OIDC_GROUPS", tmp_path, **told) == {"ml-team": "Research", "ops": "Operations"}
+
+
+def test_other_pages_of_this_machine_are_not_trusted(tmp_path: Path) -> None:
+    told = {"HEARTH_ALLOWED_HOSTS": "hearth.example.org", "HEARTH_HTTPS": "1"}
+    assert setting("CSRF_TRUSTED_ORIGINS", tmp_path, **told) == ["https://hearth.example.org"]
+
+
+@pytest.mark.parametrize("days", ["x", "999999"])
+def test_a_wrong_number_is_told_in_a_sentence(tmp_path: Path, days: str) -> None:
+    told = refusal(tmp_path, HEARTH_RETENTION_DAYS=days)
+    assert "HEARTH_RETENTION_DAYS" in told
+    assert told.count("\n") == 1
