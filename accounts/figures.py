@@ -21,7 +21,6 @@ from accounts.rollups import DAY, HOUR, SUMS, WEEK
 MOST_HOURS = 48  # a longer time is shown by the day
 MOST_DAYS = 100  # and a still longer one by the week
 NOBODY = ""  # the label of what has no key, or whose person is deleted
-_TOP = 100
 _ROWS: dict[datetime.timedelta, Any] = {HOUR: HourlyUsage, DAY: DailyUsage, WEEK: WeeklyUsage}
 _NUMBERS = tuple(name for name in SUMS if name not in TTFT_COLUMNS)
 
@@ -148,7 +147,7 @@ class Usage:
         """The largest first. `column` is user_id, api_key_id or model_name."""
         groups = _split(self._groups, column)
         rows = [_added(of_one, label=_label(value)) for value, of_one in groups.items()]
-        return sorted(rows, key=lambda row: (-row.prompt_tokens, row.label))[:_TOP]
+        return sorted(rows, key=lambda row: (-row.prompt_tokens, row.label))
 
 
 class UsageOverTime:

@@ -103,8 +103,7 @@ def _is_administrator(person: User, told: set[str]) -> bool:
     """The last administrator stays one, or a slip at the provider would lock everybody out."""
     if settings.OIDC_ADMIN_GROUP in told:
         return True
-    others = User.objects.administrators().exclude(pk=person.pk)
-    return person.is_superuser and not others.exists()
+    return User.objects.is_last_administrator(person)
 
 
 def _person_by_email(claims: dict[str, Any], address: str) -> User:

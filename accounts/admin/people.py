@@ -31,6 +31,8 @@ from accounts.audit import address_of
 from accounts.models import Policy, User
 
 _POWERS = ("is_staff", "is_superuser", "groups", "manages")
+# Each is enough to keep an administrator out of these pages
+_LOCKS_OUT = {"is_superuser": False, "is_staff": False, "is_active": False, "is_service": True}
 
 admin.site.unregister(Group)
 
@@ -51,6 +53,15 @@ class PersonChangeForm(FreshForm):
             "groups": UnfoldAdminCheckboxSelectMultipleWidget,
             "manages": UnfoldAdminCheckboxSelectMultipleWidget,
         }
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        lost = [name for name, value in _LOCKS_OUT.items() if cleaned.get(name) is value]
+        lost = [name for name in lost if name in self.changed_data]
+        if lost and User.objects.is_last_administrator(self.instance):
+            for name in lost:
+                self.add_error(name, "Nobody could undo this: it is the last administrator.")
+        return cleaned
 
 
 @admin.register(User)

@@ -43,6 +43,9 @@ class UserManager(BaseUserManager["User"]):
     def administrators(self) -> models.QuerySet[User]:
         return self.filter(is_superuser=True, is_active=True)
 
+    def is_last_administrator(self, person: User) -> bool:
+        return [*self.administrators()[:2]] == [person]
+
 
 class User(AbstractBaseUser, PermissionsMixin):
     """A person. Signs in by e-mail; groups and permissions are Django's."""

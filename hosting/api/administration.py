@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from accounts.figures import Sums, Usage
 from hosting.admin.live_data import live_data
 from hosting.api.answer_view import AwaitedView
+from hosting.api.errors import invalid
 from hosting.api.schema_shapes import AdminLive, AdminUsage, Error
 from hosting.usage.choices import WINDOWS, ask_team
 from hosting.usage.names import named_keys, names_of_people, renamed
@@ -31,10 +32,11 @@ class AdminUsageView(AwaitedView):
             OpenApiParameter("window", enum=list(WINDOWS)),
             *(OpenApiParameter(name) for name in ("person", "group", "model", "key")),
         ],
-        responses={200: AdminUsage, **_ERRORS},
+        responses={200: AdminUsage, 400: Error, **_ERRORS},
     )
     def get(self, http_request: Request) -> Response:
         asked = ask_team(http_request.user, http_request.query_params)
+        _check_matched(asked.unmatched)
         usage = Usage(asked.choice)
         people = usage.by("user_id")
         return Response(
@@ -59,6 +61,12 @@ class AdminLiveView(AwaitedView):
     )
     def get(self, http_request: Request) -> Response:
         return Response({"object": "live", **live_data()})
+
+
+def _check_matched(unmatched: Sequence[str]) -> None:
+    for name in unmatched:
+        wanted = f"one of {', '.join(WINDOWS)}" if name == "window" else "an id that there is"
+        raise invalid(name, f"'{name}' must be {wanted}.")
 
 
 def _rows(rows: Sequence[Sums]) -> list[dict[str, Any]]:

@@ -27,10 +27,15 @@ _DEFAULT_WINDOW = "month"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A checked question. What is not the asker's to see is not in `choice`."""
+    """A checked question. What is not the asker's to see is not in `choice`.
+
+    `unmatched` names what was asked for and is not there: a page shows more then, a program is
+    refused.
+    """
 
     choice: Choice
     window: str
+    unmatched: tuple[str, ...] = ()
     person: User | None = None
     group: Group | None = None
     api_key: ApiKey | None = None
@@ -38,7 +43,7 @@ class Asked:
 
 def ask_own(user: User, query: QueryDict) -> Asked:
     key = _one(ApiKey.objects.filter(user=user), query.get("key"))
-    return _asked(query, whose=Q(user=user), api_key=key)
+    return _asked(query, whose=Q(user=user), key=key)
 
 
 def ask_team(user: User, query: QueryDict) -> Asked:
@@ -53,21 +58,23 @@ def ask_team(user: User, query: QueryDict) -> Asked:
         whose = Q(user=person)
     elif group is not None:
         whose = Q(user__in=User.objects.filter(groups=group))
-    return _asked(query, whose=whose, person=person, group=group, api_key=key)
+    return _asked(query, whose=whose, person=person, group=group, key=key)
 
 
-def _asked(query: QueryDict, *, whose: Q | None, api_key: ApiKey | None, **found: Any) -> Asked:
-    window = query.get("window", "")
-    window = window if window in WINDOWS else _DEFAULT_WINDOW
+def _asked(query: QueryDict, *, whose: Q | None, key: ApiKey | None, **found: Any) -> Asked:
+    asked_window = query.get("window", "")
+    window = asked_window if asked_window in WINDOWS else _DEFAULT_WINDOW
+    matched = {**found, "key": key, "window": asked_window in WINDOWS}
     last = timezone.now()
     choice = Choice(
         first=last - WINDOWS[window][1],
         last=last,
         whose=whose,
         model_name=query.get("model", "").replace("\x00", ""),
-        api_key_id=api_key.pk if api_key else None,
+        api_key_id=key.pk if key else None,
     )
-    return Asked(choice=choice, window=window, api_key=api_key, **found)
+    unmatched = tuple(name for name, match in matched.items() if query.get(name) and not match)
+    return Asked(choice=choice, window=window, unmatched=unmatched, api_key=key, **found)
 
 
 def _one(rows: QuerySet[Any], number: str | None) -> Any:

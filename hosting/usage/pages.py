@@ -21,6 +21,7 @@ from hosting.usage.choices import WINDOWS, Asked, ask_own, ask_team
 from hosting.usage.names import named_keys, names_of_people, renamed
 from hosting.usage.plots import Split, history
 
+_MOST_ROWS = 100  # of a table on a page
 _CSV_COLUMNS = (
     *("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens"),
     *("reasoning_tokens", "ttft_p50", "ttft_p95"),
@@ -36,7 +37,7 @@ def my_usage(request: HttpRequest) -> HttpResponse:
     models = usage.by("model_name")
     split = Split(column="model_name", largest=[row.label for row in models], names={})
     context = _context(request, asked, usage, split) | {
-        "tables": [("Models", models), ("Keys", named_keys(usage.by("api_key_id")))],
+        "tables": _tables(Models=models, Keys=named_keys(usage.by("api_key_id"))),
         "keys": ApiKey.objects.filter(user=request.user),
     }
     return render(request, "usage/mine.html", context)
@@ -52,11 +53,11 @@ def team_usage(request: HttpRequest) -> HttpResponse:
     names = names_of_people(people)
     split = Split(column="user_id", largest=[row.label for row in people], names=names)
     context = _context(request, asked, usage, split) | {
-        "tables": [
-            ("People", renamed(people, names)),
-            ("Models", usage.by("model_name")),
-            ("Keys", named_keys(usage.by("api_key_id"))),
-        ],
+        "tables": _tables(
+            People=renamed(people, names),
+            Models=usage.by("model_name"),
+            Keys=named_keys(usage.by("api_key_id")),
+        ),
         "people": people_seen_by(request.user).order_by("name", "email"),
         "groups": groups_managed_by(request.user).order_by("name"),
     }
@@ -94,6 +95,10 @@ def _context(request: HttpRequest, asked: Asked, usage: Usage, split: Split) -> 
         "query": request.GET.urlencode(),
         "may_see_team": may_invite(request.user),
     }
+
+
+def _tables(**tables: Sequence[Sums]) -> list[tuple[str, Sequence[Sums]]]:
+    return [(title, rows[:_MOST_ROWS]) for title, rows in tables.items()]
 
 
 def _csv(rows: Sequence[Sums], what: str) -> HttpResponse:

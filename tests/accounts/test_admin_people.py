@@ -71,6 +71,23 @@ def test_a_manager_cannot_give_powers(manager: User, person: User) -> None:
     assert not person.is_superuser and not person.is_staff and not person.groups.exists()
 
 
+@pytest.mark.parametrize("lost", ["is_superuser", "is_staff", "is_active", "is_service"])
+def test_the_last_administrator_stays_one(
+    admin_page: Client, administrator: User, person: User, lost: str
+) -> None:
+    powers = {"is_active": "on", "is_staff": "on", "is_superuser": "on"}
+    form = {"email": administrator.email, "name": "Root", **powers, **NO_QUOTA}
+    less = {**form, "is_service": "on"} if lost == "is_service" else form.copy()
+    if lost in powers:
+        del less[lost]
+    address = f"{PEOPLE}{administrator.pk}/change/"
+    response = admin_page.post(address, less)
+    assert lost in response.context["adminform"].errors
+    assert admin_page.post(address, form).status_code == 302
+    User.objects.create_superuser("second@example.org")
+    assert admin_page.post(address, less).status_code == 302
+
+
 def test_limits_are_set_beside_their_person_and_audited(admin_page: Client, person: User) -> None:
     form = {"email": person.email, "name": person.name, "is_active": "on"}
     quota = {

@@ -40,6 +40,19 @@ def test_everybodys_usage_is_told_by_person_model_and_key(root: User, person: Us
     assert names == ["Ada", "demo", "Chat page"]
 
 
+@pytest.mark.parametrize("name", ["person", "group", "key", "window"])
+@pytest.mark.parametrize("value", ["999", "research"])
+def test_a_filter_that_names_nothing_is_refused(root: User, name: str, value: str) -> None:
+    response = caller(root, "admin_read").get("/v1/admin/usage", {name: value})
+    assert response.status_code == 400
+    assert response.json()["error"]["param"] == name
+
+
+def test_a_filter_left_empty_asks_for_everybody(root: User) -> None:
+    everybody = {"person": "", "group": "", "key": "", "window": ""}
+    assert caller(root, "admin_read").get("/v1/admin/usage", everybody).status_code == 200
+
+
 def test_open_requests_are_told_without_their_words(
     root: User, person: User, engine: ScriptedEngine
 ) -> None:

@@ -73,6 +73,22 @@ def test_an_administrator_sees_everybody_and_filters(person: User, used: None) -
     assert AuditRecord.objects.filter(action="usage.export").exists()
 
 
+def test_the_file_names_everybody_and_the_page_the_largest(person: User, used: None) -> None:
+    for number in range(120):
+        user = User.objects.create_user(f"p{number}@example.org")
+        UsageRecord.objects.create(
+            generation_id=uuid.uuid4(), user=user, model_name="demo", prompt_tokens=1, end="stop"
+        )
+    roll_up_what_is_new()
+    person.is_superuser = True
+    person.save()
+    browser = of(person)
+    assert len(browser.get("/usage/team/csv").content.splitlines()) == 1 + 122
+    people = dict(browser.get("/usage/team/").context["tables"])["People"]
+    assert len(people) == 100
+    assert people[0].prompt_tokens == 1234
+
+
 def test_a_spreadsheet_takes_no_name_for_a_formula(page: Client, used: None) -> None:
     UsageRecord.objects.update(model_name="=1+1")
     roll_up_what_is_new()
