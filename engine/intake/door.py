@@ -17,7 +17,7 @@ from engine.intake.prompt import check_form, tokenize_prompt
 from engine.intake.refusal import check_budget, invalid
 from engine.intake.rendering import Prompt, render_prompt
 from engine.intake.sampling_check import check_limits, check_sampling
-from engine.intake.vector_door import check_vectors
+from engine.intake.vector_door import Reading, check_vectors
 
 
 class Door:
@@ -63,10 +63,8 @@ class Door:
         except TooManyTokens as error:
             return error.num_tokens
 
-    def check_vectors(
-        self, command: wire.Embed | wire.Rerank, spec: wire.ModelSpec
-    ) -> wire.VectorWork:
-        """Raises Refusal."""
+    def check_vectors(self, command: wire.Embed | wire.Rerank, spec: wire.ModelSpec) -> Reading:
+        """Raises Refusal, also at each step."""
         return check_vectors(command, spec, self.open_folder(spec))
 
     def open_folder(self, spec: wire.ModelSpec) -> ModelFolder:

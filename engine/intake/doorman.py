@@ -18,13 +18,14 @@ from engine.intake.grammar_desk import GrammarDesk
 from engine.intake.memory_check import MemoryCheck
 from engine.intake.model_folder import MAX_FOLDERS
 from engine.intake.refusal import Refusal, invalid
+from engine.intake.vector_door import Reading
 from engine.transport import BLOCK_MS, Entry, IntakeQueue, Outage, RedisAway
 
 MAX_TRIES = 2  # an entry that ended its intake so often is refused unseen
 PLACES_SECONDS = 1.0
 ROUND_SECONDS = 1.0
 RETRY_SECONDS = 0.25
-TRIAL_WAIT_MS = 10  # how long to read for new entries while grammars are being tried
+HELD_WAIT_MS = 10  # how long to wait for new entries while grammars are tried or texts are read
 logger = logging.getLogger(__name__)
 
 
@@ -41,6 +42,16 @@ class _Checked:
     grammars: list[wire.Grammar]
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _BeingRead:
+    """A request with so many texts that others are looked after between them."""
+
+    entry: Entry
+    reading: Reading
+    spec: wire.ModelSpec
+    param: str
+
+
 class Doorman:
     def __init__(self, queue: IntakeQueue, door: Door, desk: GrammarDesk) -> None:
         self._queue = queue
@@ -48,6 +59,7 @@ class Doorman:
         self._desk = desk
         self._memory_check = MemoryCheck(queue.beats)
         self._on_trial: dict[str, _Checked] = {}  # by entry_id
+        self._being_read: dict[str, _BeingRead] = {}  # by entry_id, whose turn is next first
         self._models_line: str | None = None
         self._models: dict[str, wire.ModelSpec] = {}
         self._next_places = 0.0
@@ -65,14 +77,17 @@ class Doorman:
                 closing.wait(RETRY_SECONDS)
 
     def _turn(self, closing: threading.Event) -> None:
-        wait_ms = TRIAL_WAIT_MS if self._on_trial else BLOCK_MS
-        for entry in self._queue.entries(held=self._on_trial, wait_ms=wait_ms):
+        held = self._on_trial.keys() | self._being_read.keys()
+        wait_ms = HELD_WAIT_MS if held else BLOCK_MS
+        for entry in self._queue.entries(held=held, wait_ms=wait_ms):
             self._answer(entry, partial(self._check, entry))
             self._refresh_places()
             if closing.is_set():
                 return
         for checked in list(self._on_trial.values()):
             self._answer(checked.entry, partial(self._admit_tried, checked))
+        for one in list(self._being_read.values())[:1]:
+            self._answer(one.entry, partial(self._read_on, one))
         self._refresh_places()
         self._make_round()
 
@@ -108,6 +123,7 @@ class Doorman:
     def _refuse(self, entry: Entry, refused: wire.Refused) -> None:
         self._queue.conclude(entry, refused)
         self._on_trial.pop(entry.entry_id, None)
+        self._being_read.pop(entry.entry_id, None)
 
     def _check(self, entry: Entry) -> None:
         if entry.num_tries > MAX_TRIES:
@@ -137,10 +153,20 @@ class Doorman:
         spec = self._spec(command.model)
         is_embed = isinstance(command, wire.Embed)
         _check_kind(spec, wire.ModelKind.EMBED if is_embed else wire.ModelKind.RERANK)
-        work = self._memory_check.check_vectors(
-            self._door.check_vectors(command, spec), param="input" if is_embed else "documents"
-        )
-        self._admit(entry, work, spec)
+        reading = self._door.check_vectors(command, spec)
+        param = "input" if is_embed else "documents"
+        self._read_on(_BeingRead(entry=entry, reading=reading, spec=spec, param=param))
+
+    def _read_on(self, one: _BeingRead) -> None:
+        """One slice; then it is the others' turn."""
+        self._being_read.pop(one.entry.entry_id, None)
+        try:
+            next(one.reading)
+        except StopIteration as end:
+            work = self._memory_check.check_vectors(end.value, param=one.param)
+            self._admit(one.entry, work, one.spec)
+        else:
+            self._being_read[one.entry.entry_id] = one
 
     def _count(self, entry: Entry, generate: wire.Generate) -> None:
         num_tokens = self._door.count(generate, self._spec(generate.model))

@@ -6,7 +6,7 @@ It does not know where requests come from.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from engine import wire
 from engine.intake import refusal
@@ -25,18 +25,25 @@ _BEFORE = (
 _AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
 
 
+_SLICE_TOKENS = 8192  # some hundredths of a second
+
+# Reads some of the texts at each step and returns the work
+Reading = Generator[None, None, wire.VectorWork]
+
+
 def check_vectors(
     command: wire.Embed | wire.Rerank, spec: wire.ModelSpec, folder: ModelFolder
-) -> wire.VectorWork:
+) -> Reading:
     """Raises Refusal."""
     limits = (spec.context_limit_tokens, command.max_context_tokens, folder.limit_tokens)
     limit_tokens = min(limit for limit in limits if limit is not None)
     seconds = command.deadline_seconds
     if isinstance(command, wire.Embed):
         _check_dimensions(command.dimensions, folder.hidden_size)
-        inputs, dimensions = _embedded(command, folder, limit_tokens), command.dimensions
+        texts, dimensions = _embedded(command, folder, limit_tokens), command.dimensions
     else:
-        inputs, dimensions = _judged(command, folder, limit_tokens), None
+        texts, dimensions = _judged(command, folder, limit_tokens), None
+    inputs = yield from _in_slices(texts)
     work = wire.VectorWork(
         request_id=command.request_id,
         model=command.model,
@@ -44,13 +51,26 @@ def check_vectors(
         priority=command.priority,
         submitted_at=command.submitted_at,
         accepted_at=time.time(),
-        inputs=tuple(inputs),
+        inputs=inputs,
         dimensions=dimensions,
         deadline_at=None if seconds is None else command.submitted_at + seconds,
     )
     if command.budget_tokens is not None:
         check_budget(command.budget_tokens, work.num_tokens, least_answer_tokens=0)
     return work
+
+
+def _in_slices(
+    texts: Iterator[tuple[int, ...]],
+) -> Generator[None, None, tuple[tuple[int, ...], ...]]:
+    inputs, num_tokens = [], 0
+    for token_ids in texts:
+        inputs.append(token_ids)
+        num_tokens += len(token_ids)
+        if num_tokens >= _SLICE_TOKENS:
+            num_tokens = 0
+            yield
+    return tuple(inputs)
 
 
 def _check_dimensions(wanted: int | None, hidden_size: int | None) -> None:

@@ -313,6 +313,15 @@ async def test_a_silent_intake_is_503_and_the_row_is_closed(
     assert (await UsageRecord.objects.aget()).end == "failed"
 
 
+async def test_longer_texts_are_waited_for_longer(
+    api: KeyedClient, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hosting.api.run.ADMISSION_SECONDS", 0.0)
+    assert (await ask(api)).status_code == 503
+    monkeypatch.setattr("hosting.api.run.READ_BYTES_PER_SECOND", 1)
+    assert (await ask(api)).status_code == 200
+
+
 async def test_a_full_disk_is_503_and_nothing_is_accepted(
     api: KeyedClient, engine: ScriptedEngine
 ) -> None:

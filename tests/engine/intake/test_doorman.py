@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from engine import wire
 from engine.intake.door import Door
@@ -11,7 +13,9 @@ from engine.intake.doorman import Doorman
 from engine.intake.grammar_desk import GrammarDesk
 from engine.intake.model_folder import Library
 from engine.transport import Entry, IntakeQueue
+from engine.transport.intake_queue import Admission
 from hosting.engine_client import EngineClient
+from tests.makers import make_generate
 
 
 class CountingQueue(IntakeQueue):
@@ -59,3 +63,42 @@ def test_whoever_is_to_be_forgotten_is_forgotten_here_too(redis_url: str) -> Non
         Doorman(queue, door, GrammarDesk()).run(closing)
         EngineClient(redis_url).forget_tenant("user:1")
     assert door.forgotten == [False, True]
+
+
+class AdmittingQueue(IntakeQueue):
+    """Closes the loop when as many requests are admitted as are sent."""
+
+    def __init__(self, redis_url: str, closing: threading.Event, num_requests: int) -> None:
+        super().__init__(redis_url, name="intake-1")
+        self.admitted: list[str] = []
+        self._closing = closing
+        self._num_requests = num_requests
+
+    def admit(self, entry: Entry, work: Any, spec: wire.ModelSpec) -> Admission:
+        self.admitted.append(entry.request_id)
+        if len(self.admitted) == self._num_requests:
+            self._closing.set()
+        return super().admit(entry, work, spec)
+
+
+def test_thousands_of_texts_keep_nobody_waiting(redis_url: str, folder: Path) -> None:
+    client = EngineClient(redis_url)
+    kinds = {"chat": wire.ModelKind.GENERATE, "vectors": wire.ModelKind.EMBED}
+    client.publish_models(
+        tuple(wire.ModelSpec(name=name, path=str(folder), kind=kinds[name]) for name in kinds)
+    )
+    many = wire.Embed(
+        request_id="many",
+        model="vectors",
+        tenant="user:1",
+        priority=wire.Priority.API,
+        submitted_at=0.0,
+        texts=("All the words there are. " * 20,) * 200,
+    )
+    client.submit(many)
+    for name in ("one", "two"):
+        client.submit(make_generate(name, model="chat", prompt="Hi"))
+    closing = threading.Event()
+    queue = AdmittingQueue(redis_url, closing, num_requests=3)
+    Doorman(queue, Door(Library()), GrammarDesk()).run(closing)
+    assert queue.admitted == ["one", "two", "many"]

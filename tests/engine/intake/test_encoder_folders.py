@@ -12,7 +12,7 @@ import tokenizers
 from engine import wire
 from engine.intake.model_folder import ModelFolder
 from engine.intake.refusal import Refusal
-from engine.intake.vector_door import check_vectors
+from engine.intake.vector_door import Reading, check_vectors
 from tests.tiny_encoders import FAMILIES, POSITIONS, make_encoder
 
 START_ID, END_ID = 0, 2
@@ -21,7 +21,7 @@ START_ID, END_ID = 0, 2
 def rerank(folder: Path, query: str, *documents: str, **limits: int) -> wire.VectorWork:
     spec = wire.ModelSpec(name="m", path=str(folder), kind=wire.ModelKind.RERANK)
     command = wire.Rerank(**SHARED, query=query, documents=documents, **limits)
-    return check_vectors(command, spec, ModelFolder(folder))
+    return read(check_vectors(command, spec, ModelFolder(folder)))
 
 
 def embed(
@@ -30,7 +30,18 @@ def embed(
     spec = wire.ModelSpec(
         name="m", path=str(folder), kind=wire.ModelKind.EMBED, context_limit_tokens=limit_tokens
     )
-    return check_vectors(wire.Embed(**SHARED, texts=texts, **limits), spec, ModelFolder(folder))
+    command = wire.Embed(**SHARED, texts=texts, **limits)
+    return read(check_vectors(command, spec, ModelFolder(folder)))
+
+
+def read(reading: Reading) -> wire.VectorWork:
+    """To its end."""
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            work: wire.VectorWork = end.value
+            return work
 
 
 SHARED = {
