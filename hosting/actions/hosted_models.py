@@ -100,11 +100,24 @@ def remove_model(model: HostedModel) -> None:
 
 def publish_models() -> None:
     """Tell the engines what to serve. With Redis away the ledger consumer does it later."""
-    specs = tuple(spec_of(model) for model in HostedModel.objects.servable())
     try:
-        get_client().publish_models(specs, memory_limits=memory_limits())
+        get_client().publish_models(_servable(), memory_limits=memory_limits())
     except EngineUnavailable:
         logger.warning("models not published: Redis is away")
+
+
+def publish_missed_models() -> bool:
+    """What was changed while Redis was away. Whether it knew of no models at all. Raises
+    EngineUnavailable."""
+    # Asked before the rows are read: who changes them publishes afterwards
+    known = get_client().published_models()
+    if known != wire.Configure(models=_servable(), memory_limits=memory_limits()):
+        publish_models()
+    return known is None
+
+
+def _servable() -> tuple[wire.ModelSpec, ...]:
+    return tuple(spec_of(model) for model in HostedModel.objects.servable())
 
 
 def spec_of(model: HostedModel) -> wire.ModelSpec:

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from hosting.actions.forgetting import forget_again, forget_what_is_due
 from hosting.actions.generations import close_cancelled
-from hosting.actions.hosted_models import publish_models
+from hosting.actions.hosted_models import publish_missed_models
 from hosting.actions.publications import look_after_publications
 from hosting.actions.repeats import cancel_what_nobody_follows
 from hosting.actions.served import submit_again
@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 def reconcile() -> None:
     """Raises EngineUnavailable while Redis is away."""
     client = get_client()
-    if not client.models_published():
-        publish_models()
+    if publish_missed_models():
         forget_again()
     forget_what_is_due()
     _note_running()

@@ -98,9 +98,14 @@ class EngineClient:
             self._redis.set(wire.Keys.MODELS, wire.encode(configure))
         self._tell_engines(configure)
 
-    def models_published(self) -> bool:
+    def published_models(self) -> wire.Configure | None:
+        """None where Redis has lost them, or has another version's."""
         with speaking_to_redis():
-            return bool(self._redis.exists(wire.Keys.MODELS))
+            line = self._redis.get(wire.Keys.MODELS)
+        try:
+            return wire.decode(line) if line is not None else None
+        except wire.WireError:
+            return None
 
     def load_model(self, name: str) -> None:
         self._tell_engines(wire.LoadModel(name=name))

@@ -137,4 +137,4 @@ def test_what_ends_within_a_moment_is_settled_together(transactional_db: None, r
 def test_it_publishes_the_models_from_its_first_turn_on(
     rig: Rig, consumer: consume_ledger.LedgerConsumer
 ) -> None:
-    assert rig.client.models_published()
+    assert rig.client.published_models()

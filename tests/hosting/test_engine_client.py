@@ -54,11 +54,11 @@ def test_a_request_is_known_from_its_submission_on(rig: Rig) -> None:
 
 
 def test_models_are_published_until_redis_loses_them(rig: Rig) -> None:
-    assert not rig.client.models_published()
+    assert not rig.client.published_models()
     rig.client.publish_models(())
-    assert rig.client.models_published()
+    assert rig.client.published_models()
     rig.redis.flushall()
-    assert not rig.client.models_published()
+    assert not rig.client.published_models()
 
 
 def test_only_living_engines_are_listed(rig: Rig) -> None:

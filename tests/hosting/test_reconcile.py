@@ -13,6 +13,7 @@ from django.utils import timezone
 from accounts.models import UsageRecord, User
 from engine import wire
 from hosting.actions.generations import Order, cancel_generation, start_generation
+from hosting.actions.hosted_models import publish_models
 from hosting.actions.reconcile import reconcile
 from hosting.engine_client import EngineUnavailable
 from hosting.models import Generation, HostedModel
@@ -40,6 +41,25 @@ def test_what_redis_forgot_is_submitted_again(rig: Rig, generation: Generation) 
     reconcile()
     (entry,) = rig.intake.entries()
     assert wire.decode(entry.message) == before
+
+
+def test_what_was_changed_while_redis_was_away_is_published(
+    rig: Rig, model: HostedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_models()
+    with monkeypatch.context() as away:
+        away.setattr(type(rig.client), "publish_models", refuse)
+        HostedModel.objects.update(is_enabled=False)
+        publish_models()
+    told = rig.redis.xlen(wire.Keys.CONTROL)
+    for _ in range(2):
+        reconcile()
+        assert rig.client.published_models() == wire.Configure(models=())
+    assert rig.redis.xlen(wire.Keys.CONTROL) == told + 1
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise EngineUnavailable
 
 
 def test_what_waits_keeps_its_place(rig: Rig, person: User, model: HostedModel) -> None:
