@@ -47,10 +47,12 @@ class LiveRequest:
             end_token_ids=end_token_ids,
             delivered_token_ids=delivery.delivered_token_ids,
         )
+        self.answer.cached_tokens = delivery.cached_tokens or 0
         self.chain: Chain | None = None  # its tokens as the prefix cache names them
         self.prefix: wire.PrefixUse | None = None  # how it fared there
         self.is_kept = False  # what its row computed has been copied for the last time
         self.is_paused = False  # its row was taken away; it gets another one
+        self._has_first_row = False
         self._load_seconds = load_seconds
         self._started_at: float | None = None
         self._first_token_at: float | None = None
@@ -88,24 +90,30 @@ class LiveRequest:
 
     def put_off(self) -> Delivery:
         """The same request for later, with what was delivered of it up to now."""
+        cached_tokens = self.delivery.cached_tokens
+        if self.has_started:
+            cached_tokens = self.answer.cached_tokens
         return dataclasses.replace(
             self.delivery,
             attempt=self.delivery.attempt + self.has_started,
             delivered_token_ids=self.sequence.output_token_ids,
+            cached_tokens=cached_tokens,
         )
 
     def note_cached(self, num_tokens: int) -> None:
-        """So much of the prompt was not computed again. A later restart does not change it. What
-        the last token leads to counts as computed, though its logits may be kept."""
-        if not self.has_started:
+        """So much its new row need not compute. What later rows find, in a later engine too, may be
+        what it computed itself: that does not count. What the last token leads to counts as
+        computed, though its logits may be kept."""
+        self._has_first_row = not self.has_started and self.delivery.cached_tokens is None
+        if self._has_first_row:
             most = len(self.delivery.work.prompt_token_ids) - 1
             self.answer.cached_tokens = min(num_tokens, most)
 
     def note_leap(self, num_tokens: int) -> None:
         """So many more need not be computed: they came from disk meanwhile."""
-        self.answer.cached_tokens = min(
-            self.answer.cached_tokens + num_tokens, len(self.delivery.work.prompt_token_ids)
-        )
+        if self._has_first_row:
+            most = len(self.delivery.work.prompt_token_ids)
+            self.answer.cached_tokens = min(self.answer.cached_tokens + num_tokens, most)
 
     def prefilled(self, done_tokens: int) -> wire.Event:
         total = len(self.sequence.token_ids)

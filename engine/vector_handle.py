@@ -20,6 +20,7 @@ from engine.core.delivery import VectorDelivery
 from engine.core.limits import NO_LIMITS, Limits
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Status
+from engine.core.step import UndefinedNumbers
 from engine.metrics import Vitals
 from engine.sizing.estimate import Estimate
 from engine.vector_request import VectorRequest
@@ -39,7 +40,7 @@ class LongRow(Protocol):
 
 class Computer(Protocol):
     """What computes rows: model/vectors.py, or a fake. A row is answered by an Embedded or Scored
-    for `place`."""
+    for `place`; `event` raises UndefinedNumbers where its result is none."""
 
     def run(self, rows: Sequence[tuple[int, ...]]) -> Sequence[Any]: ...
     def begin(self, row: tuple[int, ...]) -> LongRow: ...
@@ -314,15 +315,22 @@ class VectorHandle:
             return []
         events: Events = []
         for one, result in zip(bundle, results, strict=True):
-            live = self._live[one.request_id]
-            event = self._runner.event(result, place=one.place, dimensions=live.work.dimensions)
-            added = live.add(one, event, now=self._wall_clock())
-            events += [(one.request_id, each) for each in added]
-            if not live.pending.inputs:
-                self._forget(one.request_id)
-            elif one in self._suspects:
-                self._suspects.remove(one)
+            if (live := self._live.get(one.request_id)) is None:
+                continue  # another input of its request has failed
+            try:
+                events += self._add(live, one, result)
+            except UndefinedNumbers as error:
+                events += self._fail(live, error)
         return events
+
+    def _add(self, live: VectorRequest, one: Input, result: Any) -> Events:
+        event = self._runner.event(result, place=one.place, dimensions=live.work.dimensions)
+        added = live.add(one, event, now=self._wall_clock())
+        if not live.pending.inputs:
+            self._forget(one.request_id)
+        elif one in self._suspects:
+            self._suspects.remove(one)
+        return [(one.request_id, each) for each in added]
 
     def _recover(self, bundle: tuple[Input, ...], error: Exception) -> Events:
         logger.warning("bundle failed", extra={"model": self.spec.name}, exc_info=error)
@@ -331,8 +339,12 @@ class VectorHandle:
         if len(bundle) > 1:
             self._suspects = list(bundle)
             return []
-        live = self._forget(bundle[0].request_id)
-        assert live is not None
+        return self._fail(self._live[bundle[0].request_id], error)
+
+    def _fail(self, live: VectorRequest, error: Exception) -> Events:
+        self._forget(live.request_id)
+        fields = {"request_id": live.request_id, "model": self.spec.name}
+        logger.error("request failed", extra=fields, exc_info=error)
         detail = f"The model could not go on with this request ({type(error).__name__})."
         return [(live.request_id, _failed(live, wire.Code.ENGINE_ERROR, detail))]
 

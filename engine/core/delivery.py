@@ -12,6 +12,7 @@ from engine.core.blocks import token_bytes
 class Delivery:
     """One request pulled from the fair queue, with what earlier attempts have already delivered.
 
+    `cached_tokens`: what it did not have to compute at its beginning; None: it has not begun.
     `is_suspect`: it was live when an engine died and has not produced a token since.
     `token_bytes`: all known tokens as the prefix cache hashes them, made off the model thread.
     """
@@ -21,6 +22,7 @@ class Delivery:
     attempt: int
     next_seq: int
     delivered_token_ids: tuple[int, ...] = ()
+    cached_tokens: int | None = None
     is_suspect: bool = False
     token_bytes: bytes = dataclasses.field(init=False, repr=False)
 
@@ -33,6 +35,7 @@ class Delivery:
         """What earlier attempts have spent."""
         return wire.Usage(
             prompt_tokens=len(self.work.prompt_token_ids),
+            cached_tokens=self.cached_tokens or 0,
             completion_tokens=len(self.delivered_token_ids),
         )
 

@@ -35,17 +35,12 @@ class Door:
         check_begun(generate)
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
         limit_tokens = min(limit_tokens, generate.max_context_tokens or limit_tokens)
-        param = "prompt" if generate.messages is None else "messages"
         try:
             prompt = _prompt(generate, folder, limit_tokens - 1)
         except TooManyTokens as error:
-            raise refusal.prompt_too_long(
-                param,
-                limit_tokens=limit_tokens,
-                prompt_tokens=error.num_tokens,
-                is_estimate=error.is_estimate,
-            ) from error
+            raise _too_long(generate, limit_tokens, error) from error
         if not prompt.token_ids:
+            param = _param(generate)
             raise invalid(param, f"The {param} resulted in no tokens.")
         if generate.budget_tokens is not None:
             check_budget(generate.budget_tokens, len(prompt.token_ids))
@@ -53,7 +48,8 @@ class Door:
         return _work(generate, prompt, max_tokens=limit_tokens - len(prompt.token_ids))
 
     def count(self, generate: wire.Generate, spec: wire.ModelSpec) -> int:
-        """The prompt's tokens, also beyond what the model takes. Raises Refusal."""
+        """The prompt's tokens, also of twice what the model takes. Raises Refusal, beyond that
+        too: counting all of a far longer one would keep others waiting."""
         folder = self.open_folder(spec)
         check_form(generate)
         check_begun(generate)
@@ -61,6 +57,8 @@ class Door:
         try:
             return len(_prompt(generate, folder, limit_tokens).token_ids)
         except TooManyTokens as error:
+            if error.is_estimate:
+                raise _too_long(generate, limit_tokens, error) from error
             return error.num_tokens
 
     def check_vectors(self, command: wire.Embed | wire.Rerank, spec: wire.ModelSpec) -> Reading:
@@ -83,6 +81,19 @@ def _prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Pr
     if generate.messages is not None:
         return render_prompt(generate, folder, max_tokens)
     return Prompt(token_ids=tokenize_prompt(generate, folder, max_tokens))
+
+
+def _param(generate: wire.Generate) -> str:
+    return "prompt" if generate.messages is None else "messages"
+
+
+def _too_long(generate: wire.Generate, limit_tokens: int, error: TooManyTokens) -> refusal.Refusal:
+    return refusal.prompt_too_long(
+        _param(generate),
+        limit_tokens=limit_tokens,
+        prompt_tokens=error.num_tokens,
+        is_estimate=error.is_estimate,
+    )
 
 
 def _work(generate: wire.Generate, prompt: Prompt, *, max_tokens: int) -> wire.Work:

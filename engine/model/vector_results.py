@@ -9,6 +9,7 @@ import mlx.core as mx
 import numpy as np
 
 from engine import wire
+from engine.core.step import UndefinedNumbers
 from engine.model.sentence_files import Pooling
 
 _LEAST_LENGTH = 1e-12
@@ -23,7 +24,9 @@ def normalized(states: mx.array) -> mx.array:
 def as_event(
     result: Any, *, place: int, dimensions: int | None, pooling: Pooling | None
 ) -> wire.Event:
-    """`pooling` None: it is a score."""
+    """`pooling` None: it is a score. Raises UndefinedNumbers."""
+    if not np.isfinite(result).all():
+        raise UndefinedNumbers
     if pooling is None:
         return wire.Scored(place=place, score=float(result))
     vector = result[:dimensions]

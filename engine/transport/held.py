@@ -92,7 +92,14 @@ def delivery_from(held: Held) -> AnyDelivery:
     if isinstance(work, wire.VectorWork):
         return VectorDelivery(work=work, **known)
     delivered = _delivered_token_ids(held.events) if held.tokens else ()
-    return Delivery(work=work, delivered_token_ids=delivered, **known)
+    cached_tokens = _cached_tokens_told(held.events)
+    return Delivery(work=work, delivered_token_ids=delivered, cached_tokens=cached_tokens, **known)
+
+
+def _cached_tokens_told(events: Sequence[str]) -> int | None:
+    """When it began; None: it has not."""
+    decoded = (wire.decode(line) for line in events)
+    return next((one.cached_tokens for one in decoded if isinstance(one, wire.Started)), None)
 
 
 def _delivered_token_ids(events: Sequence[str]) -> tuple[int, ...]:

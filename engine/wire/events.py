@@ -30,7 +30,7 @@ class Refused(Message, frozen=True, kw_only=True):
 
 
 class Counted(Message, frozen=True, kw_only=True):
-    """The answer to CountTokens. Of a text far beyond the context it is the least it has."""
+    """The answer to CountTokens. A prompt far beyond the context is refused instead."""
 
     prompt_tokens: int
 

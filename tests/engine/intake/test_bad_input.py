@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from engine import wire
+from engine.intake.door import Door
 from engine.intake.refusal import Refusal
 from tests.engine.intake.conftest import Check, MakeFolder
+from tests.makers import make_generate
 
 NAN, INFINITY = math.nan, math.inf
 HALF_PAIR = "\ud800"
@@ -213,6 +215,17 @@ def test_a_prompt_that_is_far_too_long_is_not_counted_to_its_end(check: Check) -
     assert refused.param == "prompt"
     assert refused.numbers["prompt_tokens"] < 100_000
     assert "at least" in refused.detail
+
+
+def test_counting_gives_a_number_only_where_it_has_come_to_the_end(
+    door: Door, folder: Path
+) -> None:
+    spec = wire.ModelSpec(name="demo", path=str(folder))
+    assert door.count(make_generate("a", prompt="x" * 4_000), spec) == 4_000
+    with pytest.raises(Refusal) as caught:
+        door.count(make_generate("a", prompt="x" * 20_000_000), spec)
+    assert caught.value.refused.code == wire.Code.CONTEXT_LENGTH_EXCEEDED
+    assert "at least" in caught.value.refused.detail
 
 
 @pytest.mark.usefixtures("folder")

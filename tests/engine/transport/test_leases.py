@@ -30,6 +30,17 @@ def test_a_dead_engine_s_request_goes_on_where_it_was(rig: Rig) -> None:
     assert delivery.is_suspect
 
 
+def test_what_was_cached_when_it_began_travels_with_a_request(rig: Rig) -> None:
+    rig.queue("a", "b")
+    first = rig.engine()
+    assert [one.cached_tokens for one in first.pull({"demo": 2})] == [None, None]
+    emit(first, "a", wire.Started(cached_tokens=96), wire.Resumed(at_tokens=0), make_delta(7))
+
+    engines = rig.engine(), rig.engine("engine-2")  # for a suspect each
+    again = [delivery for engine in engines for delivery in engine.pull({"demo": 1})]
+    assert {one.work.request_id: one.cached_tokens for one in again} == {"a": 96, "b": None}
+
+
 def test_a_stalled_engine_s_late_events_are_void(rig: Rig) -> None:
     rig.queue("a")
     stalled, other = rig.engine("engine-1"), rig.engine("engine-2")
