@@ -224,6 +224,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 CELERY_BEAT_SCHEDULE = {
+    "templates": {"task": "hosting.tasks.look_at_templates", "schedule": crontab()},
     "roll up usage": {"task": "hosting.tasks.roll_up_usage", "schedule": crontab(minute="*/5")},
     "retention": {"task": "hosting.tasks.apply_retention", "schedule": crontab(minute=30, hour=3)},
 }

@@ -9,6 +9,7 @@ from celery import shared_task
 
 from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
+from hosting.actions.counting import measure_templates
 from hosting.actions.forgetting import delete_old_forgettings
 from hosting.actions.model_fetch import fetch_weights
 from hosting.actions.repeats import delete_old_keys
@@ -32,6 +33,11 @@ def write_title(conversation_id: str) -> None:
 @shared_task
 def fetch_model(model_id: int) -> None:
     fetch_weights(model_id)
+
+
+@shared_task
+def look_at_templates() -> None:
+    measure_templates()
 
 
 @shared_task

@@ -151,11 +151,13 @@ def _check_room(
 
 
 def _most_tokens(asked: Asked, max_tokens: int | None, context: int | None) -> int:
-    """No prompt has more tokens than bytes, but for what the template adds to each message."""
+    """No prompt has more tokens than bytes, but for what the template says of its own, and adds to
+    each message."""
     room = (context or _UNKNOWN_CONTEXT_TOKENS) * asked.num_prompts
     if max_tokens is None:
         return room
-    return min(room, content_bytes(asked.content) + 64 * (1 + len(asked.content)) + max_tokens)
+    of_template = asked.model.template_tokens + 64 * (1 + len(asked.content))
+    return min(room, content_bytes(asked.content) + of_template + max_tokens)
 
 
 def content_bytes(content: Any) -> int:

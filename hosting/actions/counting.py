@@ -33,21 +33,34 @@ def conversation_fault(model: HostedModel) -> str:
     """Why intake can make no prompt of a conversation with this model; empty where it can, or where
     nobody says so in time.
     """
+    answer = _trial(model)
+    if not isinstance(answer, wire.Refused) or answer.code == wire.Code.MODEL_NOT_FOUND:
+        return ""
+    return answer.detail
+
+
+def measure_templates() -> None:
+    """Note what each model's chat template adds of its own, so that limits leave room for it."""
+    for model in HostedModel.objects.answering():
+        answer = _trial(model)
+        if isinstance(answer, wire.Counted) and answer.prompt_tokens != model.template_tokens:
+            HostedModel.objects.filter(pk=model.pk).update(template_tokens=answer.prompt_tokens)
+
+
+def _trial(model: HostedModel) -> wire.Event | None:
+    """What intake says of the shortest conversation; None where it says nothing in time."""
     try:
         if not get_client().is_intake_alive():
-            return ""
+            return None
         request_id = _submit(
             model,
             tenant=_NOBODY,
             messages=({"role": "user", "content": "Hello"},),
             template_options=model.template_options,
         )
-        answer = get_client().wait_first(request_id, seconds=TRIAL_SECONDS)
+        return get_client().wait_first(request_id, seconds=TRIAL_SECONDS)
     except EngineUnavailable:
-        return ""
-    if not isinstance(answer, wire.Refused) or answer.code == wire.Code.MODEL_NOT_FOUND:
-        return ""
-    return answer.detail
+        return None
 
 
 def _submit(model: HostedModel, **fields: Any) -> str:

@@ -99,7 +99,7 @@ class Order:
     @property
     def content(self) -> tuple[Any, ...]:
         """Everything that becomes prompt."""
-        raw = (self.prompt, self.suffix, self.prompt_token_ids)
+        raw = (self.template_options, self.prompt, self.suffix, self.prompt_token_ids)
         return (*(self.messages or ()), *self.tools, *filter(None, raw))
 
     @property

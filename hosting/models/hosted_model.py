@@ -126,6 +126,8 @@ class HostedModel(models.Model):
         help_text="For the chat template, where a request says nothing of them. "
         'Example: {"enable_thinking": false}.',
     )
+    # What the chat template makes of the shortest conversation, as intake has counted it
+    template_tokens = models.PositiveIntegerField(default=0, editable=False)
     allowed_groups = models.ManyToManyField(
         Group,
         blank=True,
