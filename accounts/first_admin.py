@@ -9,7 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from collections.abc import Callable
 
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.db import transaction
 from django.urls import reverse
 
@@ -52,7 +55,10 @@ def create_first_admin(token: str, *, email: str, name: str, password: str) -> U
 
 
 def ensure_admin_from_environment() -> User | None:
-    """The administrator of HEARTH_ADMIN_EMAIL and _PASSWORD, if there is none at all yet."""
+    """The administrator of HEARTH_ADMIN_EMAIL and _PASSWORD, if there is none at all yet.
+
+    Raises ImproperlyConfigured for those that no form would take.
+    """
     email = os.environ.get("HEARTH_ADMIN_EMAIL", "").strip()
     password = os.environ.get("HEARTH_ADMIN_PASSWORD", "")
     if not email or not password:
@@ -60,8 +66,17 @@ def ensure_admin_from_environment() -> User | None:
     with transaction.atomic():
         if has_administrator():
             return None
+        _check("HEARTH_ADMIN_EMAIL", User._meta.get_field("email").run_validators, email)
+        _check("HEARTH_ADMIN_PASSWORD", validate_password, password)
         SetupToken.objects.all().delete()
         return _make_administrator(email, "", password)
+
+
+def _check(variable: str, validate: Callable[[str], object], value: str) -> None:
+    try:
+        validate(value)
+    except ValidationError as error:
+        raise ImproperlyConfigured(f"{variable}: {' '.join(error.messages)}") from error
 
 
 def _make_administrator(email: str, name: str, password: str) -> User:

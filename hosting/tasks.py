@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import uuid
+from typing import Any
 
 from celery import shared_task
+from celery.signals import worker_ready
 
 from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
 from hosting.actions.counting import measure_templates
 from hosting.actions.forgetting import delete_old_forgettings
+from hosting.actions.hosted_models import continue_fetches
 from hosting.actions.model_fetch import fetch_weights
 from hosting.actions.repeats import delete_old_keys
 from hosting.actions.retention import delete_old_conversations, delete_old_generations
@@ -33,6 +36,11 @@ def write_title(conversation_id: str) -> None:
 @shared_task
 def fetch_model(model_id: int) -> None:
     fetch_weights(model_id)
+
+
+@worker_ready.connect
+def begin(**_: Any) -> None:
+    continue_fetches()
 
 
 @shared_task

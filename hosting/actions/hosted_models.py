@@ -172,6 +172,12 @@ def fetch_again(model: HostedModel) -> None:
         transaction.on_commit(lambda: _enqueue_fetch(model))
 
 
+def continue_fetches() -> None:
+    """Of what was being fetched when its process ended; what still is goes on undisturbed."""
+    for model in HostedModel.objects.filter(state=HostedModel.State.FETCHING):
+        _enqueue_fetch(model)
+
+
 def _add_folder(
     description: FolderDescription, *, name: str, display_name: str = "", is_default: bool
 ) -> HostedModel:

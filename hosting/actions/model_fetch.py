@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import fnmatch
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,25 @@ def fetch_weights(model_id: int) -> None:
     if model is None:
         return
     folder = Path(settings.MODELS_DIR) / model.repo_id.replace("/", "--")
+    with _locked(folder) as is_ours:
+        if is_ours:
+            _fetch(model, folder)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether nobody else fetches into this folder now. The lock ends with its process."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as file:
+        is_ours = True
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_ours = False
+        yield is_ours
+
+
+def _fetch(model: HostedModel, folder: Path) -> None:
     try:
         with _Progress(model, folder):
             download(model.repo_id, folder)

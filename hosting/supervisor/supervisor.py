@@ -183,6 +183,8 @@ class Supervisor:
     def _listen_for_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # under nohup: the end of the terminal is not the end of this
             loop.add_signal_handler(number, self._on_signal)
 
     def _on_signal(self) -> None:

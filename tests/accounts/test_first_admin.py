@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test import Client
 
@@ -116,6 +117,23 @@ def test_the_environment_makes_an_administrator_once(db: None, monkeypatch: Any)
     assert made is not None and made.check_password("from the environment")
     assert ensure_admin_from_environment() is None
     assert User.objects.administrators().get().email == "root@example.org"
+
+
+@pytest.mark.parametrize(
+    ("email", "password", "named"),
+    [
+        ("admin", "from the environment", "HEARTH_ADMIN_EMAIL"),
+        ("root@example.org", "1", "HEARTH_ADMIN_PASSWORD"),
+    ],
+)
+def test_who_could_not_sign_in_or_too_easily_is_not_made(
+    db: None, monkeypatch: Any, email: str, password: str, named: str
+) -> None:
+    monkeypatch.setenv("HEARTH_ADMIN_EMAIL", email)
+    monkeypatch.setenv("HEARTH_ADMIN_PASSWORD", password)
+    with pytest.raises(ImproperlyConfigured, match=named):
+        ensure_admin_from_environment()
+    assert not User.objects.exists()
 
 
 def test_without_both_variables_nobody_is_made(db: None, monkeypatch: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 from pathlib import Path
@@ -152,6 +153,19 @@ def test_a_fetch_without_a_network_says_what_to_do(
     model = HostedModel.objects.get()
     assert model.state == "failed"
     assert "does not reach huggingface.co" in model.detail
+
+
+def test_a_folder_is_fetched_by_one_at_a_time(
+    rig: Rig, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MODELS_DIR = tmp_path
+    monkeypatch.setattr(model_fetch, "total_bytes", lambda repo_id: 100)
+    run("org/tiny")
+    (tmp_path / "org--tiny.lock").touch()
+    with (tmp_path / "org--tiny.lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        model_fetch.fetch_weights(HostedModel.objects.get().pk)
+    assert HostedModel.objects.get().state == "fetching"
 
 
 def test_a_removed_model_is_served_no_more(rig: Rig, folder: Path) -> None:
