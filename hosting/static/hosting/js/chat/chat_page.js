@@ -5,6 +5,7 @@ import { Announcer } from "./announcer.js";
 import { Composer } from "./composer.js";
 import { ConversationList } from "./conversation_list.js";
 import { byId } from "./dom.js";
+import { Drafts } from "./drafts.js";
 import { limitsLink } from "./limits.js";
 import { ModelPicker } from "./model_picker.js";
 import { OpenConversation } from "./open_conversation.js";
@@ -28,6 +29,7 @@ const OFFLINE_SHOWN_AFTER_MS = 1500;
 export class ChatPage {
   /** @type {OpenConversation} */
   #conversation;
+  #drafts = new Drafts(byId("composer").dataset.person);
   #painter = new Painter();
   #announcer = new Announcer(byId("announcer"));
   #hintTimer = 0;
@@ -48,7 +50,7 @@ export class ChatPage {
       onOpen: (id) => this.#go(id),
       onDeleted: (id) => id === this.#conversation.id && this.#go(null),
     });
-    this.composer = new Composer({
+    this.composer = new Composer(this.#drafts, {
       onSend: (text) => this.#send(text, this.#conversation.leaf),
       onStop: () => this.#try(this.#conversation.stop()),
       onEditLast: () => this.#editLast(),
@@ -119,6 +121,7 @@ export class ChatPage {
     });
     this.#conversation = conversation;
     this.composer.showNotice("");
+    if (!this.composer.isWaiting) this.composer.giveBack(this.#drafts.take(id));
     this.settings.systemPrompt = "";
     byId("scroller").setAttribute("aria-busy", String(Boolean(id)));
     this.#show();
@@ -200,12 +203,15 @@ export class ChatPage {
     this.list.select(id);
   }
 
-  /** The text goes back to where it was written. */
-  #onSendFailed(conversation, content, error) {
-    if (conversation !== this.#conversation) return;
-    if (!this.composer.text) this.composer.text = content;
+  /** The text goes back to where it was written; if that was left, it waits there. */
+  #onSendFailed({ id }, content, error) {
+    if (id !== this.#conversation.id) {
+      this.#drafts.keep(id, content);
+      return toast(`A message was not sent: ${error.message}`, { action: "Go back", onAction: () => this.#go(id) });
+    }
+    this.composer.giveBack(content);
     this.composer.showNotice(error.message, limitsLink(error));
-    this.#announcer.say(error.message);
+    return this.#announcer.say(error.message);
   }
 
   /** @param {Message} answer */
