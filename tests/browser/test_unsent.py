@@ -70,3 +70,19 @@ def test_what_could_not_be_sent_is_back_in_the_conversation_it_was_for(
     chat.row_of(first).click()
     expect(chat.field).to_have_value(LONG)
     troubles.clear()
+
+
+def test_a_conversation_that_could_not_be_loaded_once_is_loaded_again(
+    chat: Chat, troubles: list[str]
+) -> None:
+    chat.ask("Introduce yourself")
+    chat.page.route(f"**/chat/conversations/{chat.conversation}", refuse)
+    chat.page.reload()
+    chat.field.fill("What can Hearth do?")
+    chat.field.press("Enter")
+    notice = chat.page.locator("#composer-notice")
+    expect(notice).to_contain_text("The database is away.")
+    chat.page.unroute_all()
+    expect(chat.bubbles).to_have_text(["Introduce yourself", "What can Hearth do?"], timeout=15_000)
+    expect(notice).to_be_hidden()
+    troubles.clear()

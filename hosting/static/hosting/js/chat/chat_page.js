@@ -20,6 +20,7 @@ import { Thread } from "./thread.js";
 import { toast } from "./toast.js";
 
 const HINT_DELAY_MS = 150;
+const LOAD_AGAIN_MS = 3000;
 const END_SENTENCES = { done: "Answer complete.", cancelled: "Stopped.", failed: "The answer failed." };
 const LONGEST_FIRST_WORDS = 60;
 const OFFLINE_SHOWN_AFTER_MS = 1500;
@@ -134,18 +135,25 @@ export class ChatPage {
     try {
       await conversation.fetch();
     } catch (error) {
-      if (conversation !== this.#conversation) return;
-      this.composer.stopWaiting();
-      if (error.status === 404) this.#go(null);
-      toast(error.status === 404 ? "This conversation no longer exists." : error.message);
+      if (conversation === this.#conversation) this.#onLoadFailed(conversation, error);
       return;
-    } finally {
-      byId("scroller").setAttribute("aria-busy", "false");
     }
     if (conversation !== this.#conversation) return;
+    byId("scroller").setAttribute("aria-busy", "false");
+    this.composer.showNotice("");
     this.settings.systemPrompt = conversation.details?.system_prompt ?? "";
     this.picker.show(conversation.details?.model ?? null);
     this.scroll.restore(conversation.id);
+  }
+
+  /** @param {OpenConversation} conversation @param {import("./api.js").ApiError} error */
+  #onLoadFailed(conversation, error) {
+    if (error.status === 404) {
+      this.#go(null);
+      return toast("This conversation no longer exists.");
+    }
+    this.composer.showNotice(`This conversation is not loaded yet, trying again: ${error.message}`);
+    return setTimeout(() => conversation === this.#conversation && this.#load(conversation), LOAD_AGAIN_MS);
   }
 
   #show() {
