@@ -10,7 +10,7 @@ from django.test import Client
 
 from accounts import audit
 from accounts.keys import create_api_key
-from accounts.models import AuditRecord, Quota, User
+from accounts.models import AuditRecord, Policy, Quota, User
 from tests.accounts.conftest import signed_in
 
 PEOPLE = "/admin/accounts/user/"
@@ -86,6 +86,13 @@ def test_the_last_administrator_stays_one(
     assert admin_page.post(address, form).status_code == 302
     User.objects.create_superuser("second@example.org")
     assert admin_page.post(address, less).status_code == 302
+
+
+@pytest.mark.parametrize("number", ["x", "999", "9" * 30])
+@pytest.mark.parametrize("page", ["limits", "conversations", "reset-factors"])
+def test_pages_of_nobody_are_not_there(admin_page: Client, number: str, page: str) -> None:
+    Policy.objects.update_or_create(pk=1, defaults={"may_read_conversations": True})
+    assert admin_page.get(f"{PEOPLE}{number}/{page}/", follow=True).status_code == 404
 
 
 def test_limits_are_set_beside_their_person_and_audited(admin_page: Client, person: User) -> None:
