@@ -14,7 +14,7 @@ from engine import wire
 from hosting.models.pace import PRESETS, Pace, PaceNumbers
 
 GIB = 1024**3
-_MOST: dict[str, int] = {"memory_ceiling_gb": 1_000_000}
+_MOST = {"max_rows": 4096, "memory_ceiling_gb": 1_000_000}
 NAME_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._:/-]*\Z"
 
 

@@ -140,6 +140,7 @@ def test_every_setting_reaches_the_engine_or_the_row(
         ({"template_options": "{"}, "template_options"),
         *[({"template_options": text}, "template_options") for text in NOT_STORABLE],
         ({"memory_ceiling_gb": "1e300"}, "memory_ceiling_gb"),
+        ({"max_rows": 1_000_000, "may_wait": "on"}, "max_rows"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_field(
