@@ -93,9 +93,12 @@ def _mlx() -> tuple[bool, str]:
 def _openblas() -> tuple[bool, str]:
     if not openblas.is_wanted():
         return True, "not needed here"
-    if library := openblas.find_openblas(os.environ):
-        return True, library
-    return False, f"MLX on a CPU is about 20 times slower without. {openblas.HOW_TO_GET_IT}"
+    library = openblas.find_openblas(os.environ)
+    if library is None:
+        return False, f"MLX on a CPU is about 20 times slower without. {openblas.HOW_TO_GET_IT}"
+    if os.sep in library and not Path(library).is_file():  # else the loader looks for it
+        return False, f"{library} is not there: correct HEARTH_OPENBLAS, or unset it"
+    return True, library
 
 
 def _redis() -> tuple[bool, str]:

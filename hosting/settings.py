@@ -81,6 +81,7 @@ SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"hearth_session_{PORT}", f"hearth_csrf_
 X_FRAME_OPTIONS = "DENY"
 # Agents send long turns; the API answers above this with its own JSON 413
 DATA_UPLOAD_MAX_MEMORY_SIZE = 32 * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 10_000  # a question about many rows posts each of them
 
 AUTH_USER_MODEL = "accounts.User"
 LOGIN_URL = "sign-in"

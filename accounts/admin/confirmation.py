@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
+from django.contrib import messages
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
 TEMPLATE = "admin/confirm_action.html"
+_OTHER_FIELDS = 3  # posted with the rows: the answer, the action and the token of the form
 
 
 def ask_first(
@@ -23,15 +27,22 @@ def ask_first(
     question: str,
     consequence: str,
     button: str,
-) -> TemplateResponse | None:
+) -> HttpResponse | None:
     """The page with the question; None once it has been answered with yes.
 
-    `action` is the list action that the answer is posted to, wherever the question came from.
+    For more rows than a form may post it is the list again, which says so. `action` is the list
+    action that the answer is posted to, wherever the question came from.
     """
     if request.method == "POST" and "confirmed" in request.POST:
         return None
     opts = model_admin.model._meta
     list_url = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
+    most_rows = settings.DATA_UPLOAD_MAX_NUMBER_FIELDS - _OTHER_FIELDS
+    if queryset.count() > most_rows:
+        model_admin.message_user(
+            request, f"Choose fewer: at most {most_rows:,} at once.", messages.ERROR
+        )
+        return redirect(list_url)
     chosen = [(ACTION_CHECKBOX_NAME, str(one.pk)) for one in queryset]
     context = {
         **model_admin.admin_site.each_context(request),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def add_model(source: str, *, name: str = "", is_default: bool = False) -> Hoste
     try:
         return _add_folder(describe_folder(Path(source)), name=name, is_default=is_default)
     except NotAModelFolder as error:
-        if Path(source).expanduser().exists() or not _REPO_ID.match(source):
+        if os.path.exists(source) or not _REPO_ID.match(source):
             raise ModelRefused(str(error)) from error
     return _add_repository(source, name=name, is_default=is_default)
 

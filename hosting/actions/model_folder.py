@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from engine.sizing.text_config import context_limit
 
 _MOST_TOKENS = 2**31  # more is no length but a mistake
+_SHOWN = 200  # letters of a path in a refusal
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
 
 
@@ -32,7 +33,13 @@ class FolderDescription:
 
 def describe_folder(path: Path) -> FolderDescription:
     """Raises NotAModelFolder, whose message says what is missing."""
-    path = path.expanduser().resolve()
+    try:
+        return _describe(path.expanduser().resolve())
+    except (OSError, RuntimeError) as error:  # too long a name, no right to look, nobody's ~
+        raise NotAModelFolder(f"{str(path)[:_SHOWN]} cannot be read: {_reason(error)}") from error
+
+
+def _describe(path: Path) -> FolderDescription:
     if not path.is_dir():
         raise NotAModelFolder(f"{path} is not a folder")
     config = _read_json(path / "config.json")
@@ -51,6 +58,10 @@ def describe_folder(path: Path) -> FolderDescription:
         supports_tools="tools" in template,
         sampling=_sampling(_read_json(path / "generation_config.json")),
     )
+
+
+def _reason(error: OSError | RuntimeError) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _kind(path: Path, config: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from engine.sizing.shape import Shape, UnreadableConfig
 from hosting.actions.heartbeats import heartbeats
 from hosting.actions.model_memory import context_of, place_of, plan_of, shape_of
 from hosting.admin.memory_words import Trouble, trouble_of
+from hosting.admin.storable_json import StorableJsonField
 from hosting.models import HostedModel
 
 # Everything else counts from the engine's next turn on, or from the next request.
@@ -46,6 +47,7 @@ class ModelSettingsForm(FreshForm):
             "while there is room.",
         }
         widgets = {"allowed_groups": UnfoldAdminCheckboxSelectMultipleWidget}
+        field_classes = {"template_options": StorableJsonField}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

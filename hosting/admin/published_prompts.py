@@ -13,6 +13,7 @@ from unfold.decorators import display
 
 from accounts.audit import record_of
 from hosting.actions.publications import publish, unpublish
+from hosting.admin.storable_json import StorableJsonField
 from hosting.models import PublishedPrompt
 
 _STATE_COLOURS = {
@@ -24,6 +25,9 @@ _STATE_COLOURS = {
 
 class PublishedPromptForm(forms.ModelForm):
     """The prompt is taken to the letter; only a browser's line ends are not what was typed."""
+
+    class Meta:
+        field_classes = {"tools": StorableJsonField}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

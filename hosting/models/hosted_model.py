@@ -14,6 +14,7 @@ from engine import wire
 from hosting.models.pace import PRESETS, Pace, PaceNumbers
 
 GIB = 1024**3
+_MOST = {"max_rows": 4096, "memory_ceiling_gb": 1_000_000}
 NAME_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9._:/-]*\Z"
 
 
@@ -236,6 +237,12 @@ class HostedModel(models.Model):
 
     def __str__(self) -> str:
         return self.display_name or self.name
+
+    def clean(self) -> None:
+        """Refuses what no machine has, before anybody computes with it."""
+        over = [name for name, most in _MOST.items() if (getattr(self, name) or 0) > most]
+        if over:
+            raise ValidationError({name: f"At most {_MOST[name]:,}." for name in over})
 
     @property
     def memory_ceiling_bytes(self) -> int | None:

@@ -10,7 +10,7 @@ from django.test import Client
 
 from accounts import audit
 from accounts.keys import create_api_key
-from accounts.models import AuditRecord, Quota, User
+from accounts.models import ApiKey, AuditRecord, Policy, Quota, User
 from tests.accounts.conftest import signed_in
 
 PEOPLE = "/admin/accounts/user/"
@@ -88,6 +88,13 @@ def test_the_last_administrator_stays_one(
     assert admin_page.post(address, less).status_code == 302
 
 
+@pytest.mark.parametrize("number", ["x", "999", "9" * 30])
+@pytest.mark.parametrize("page", ["limits", "conversations", "reset-factors"])
+def test_pages_of_nobody_are_not_there(admin_page: Client, number: str, page: str) -> None:
+    Policy.objects.update_or_create(pk=1, defaults={"may_read_conversations": True})
+    assert admin_page.get(f"{PEOPLE}{number}/{page}/", follow=True).status_code == 404
+
+
 def test_limits_are_set_beside_their_person_and_audited(admin_page: Client, person: User) -> None:
     form = {"email": person.email, "name": person.name, "is_active": "on"}
     quota = {
@@ -148,6 +155,31 @@ def test_revoking_keys_asks_first_and_is_logged(admin_page: Client, person: User
     assert key.is_revoked
     record = AuditRecord.objects.get(action="key.revoke")
     assert (record.actor, record.address) == ("root@example.org", "127.0.0.1")
+
+
+def test_more_than_a_thousand_keys_are_revoked_at_once(admin_page: Client, person: User) -> None:
+    prefixes = [f"sk-{number}" for number in range(1100)]
+    ApiKey.objects.bulk_create(
+        ApiKey(user=person, name="old", prefix=prefix, key_hash=prefix) for prefix in prefixes
+    )
+    one = ApiKey.objects.values_list("pk", flat=True)[:1]
+    form = {"action": "revoke", "_selected_action": list(one), "select_across": "1"}
+    question = admin_page.post(KEYS, form).context
+    form = {"confirmed": "yes", "action": "revoke"}
+    form["_selected_action"] = [value for name, value in question["fields"] if name != "action"]
+    assert admin_page.post(question["post_url"], form).status_code == 302
+    assert not ApiKey.objects.filter(revoked_at=None).exists()
+
+
+def test_more_rows_than_can_be_answered_for_are_not_asked_about(
+    admin_page: Client, person: User, settings: Any
+) -> None:
+    settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 20
+    for number in range(20):
+        create_api_key(user=person, name=f"key {number}")
+    form = {"action": "revoke", "_selected_action": person.api_keys.first().pk}
+    response = admin_page.post(KEYS, form | {"select_across": "1"}, follow=True)
+    assert "Choose fewer" in response.content.decode()
 
 
 def test_a_link_alone_revokes_nothing(admin_page: Client, person: User) -> None:

@@ -28,6 +28,20 @@ def test_a_key_can_be_made_to_expire(person: User) -> None:
     assert check_api_key(secret).expires_at is not None
 
 
+@pytest.mark.parametrize("days", ["0", "-1", "10000000"])
+def test_a_number_of_days_that_cannot_be_is_refused(person: User, days: str) -> None:
+    with pytest.raises(CommandError, match="--days"):
+        run("ada@example.org", "nightly", f"--days={days}")
+    assert not person.api_keys.exists()
+
+
+@pytest.mark.parametrize("name", ["", "n" * 101])
+def test_a_name_that_no_list_can_show_is_refused(person: User, name: str) -> None:
+    with pytest.raises(CommandError, match="name"):
+        run("ada@example.org", name)
+    assert not person.api_keys.exists()
+
+
 def test_nobody_of_that_email_is_said_plainly(db: None) -> None:
     with pytest.raises(CommandError, match="no active person"):
         run("nobody@example.org", "nightly")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from playwright.sync_api import Page, Route
 
 
@@ -16,7 +18,7 @@ class Held:
     def _hold(self, route: Route) -> None:
         self._routes.append(route)
 
-    def let_go(self) -> None:
+    def let_go(self, how: Callable[[Route], None] = Route.continue_) -> None:
         for route in self._routes:
-            route.continue_()
+            how(route)
         self._page.unroute(self._pattern)

@@ -22,6 +22,12 @@ GOOD: dict[str, dict[str, Any]] = {
     EMBEDDINGS: {"model": "demo", "input": "Hi"},
     RERANK: {"model": "demo", "query": "q", "documents": ["d"]},
 }
+# JSON for Python's reader, or nearly; not for a database or the wire
+NOT_STORABLE = (
+    *('{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', '{"a": "\\u0000"}'),
+    *('{"a": ' * 500 + "1" + "}" * 500, '{"a": ' * 5000 + "1" + "}" * 5000),
+    *('{"a": ' + "9" * 30 + "}", '{"a": ' + "9" * 9000 + "}"),
+)
 NO_TEXT: tuple[Any, ...] = (7, True, [], {}, 1.5, ["x"])
 NO_NUMBER: tuple[Any, ...] = ("7", True, [1], {}, 1e308, -1e308)
 NO_FLAG: tuple[Any, ...] = ("true", 1, [], {})

@@ -106,6 +106,12 @@ def test_a_folder_without_a_model_is_refused(folder: Path, missing: str) -> None
     assert not HostedModel.objects.exists()
 
 
+@pytest.mark.parametrize("source", ["~nobody-of-this-name/x", "/" + "a" * 300])
+def test_what_cannot_be_looked_at_is_refused(source: str) -> None:
+    with pytest.raises(CommandError, match="cannot be read"):
+        run(source)
+
+
 @pytest.mark.parametrize("source", ["/nowhere/at/all", "nowhere"])
 def test_what_is_no_folder_is_refused(source: str) -> None:
     with pytest.raises(CommandError, match="is not a folder"):

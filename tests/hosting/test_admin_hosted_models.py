@@ -62,7 +62,11 @@ def test_a_folder_becomes_a_model_that_engines_hear_of(
     assert LogEntry.objects.get().change_message == "Added."
 
 
-@pytest.mark.parametrize("source", ["/nonexistent/folder", "", "no such thing at all"])
+NO_MODELS = ["/nonexistent/folder", "", "no such thing at all"]
+NO_MODELS += ["/" + "a" * 300, "~nobody-of-this-name/x", "org/" + "b" * 300]
+
+
+@pytest.mark.parametrize("source", NO_MODELS)
 def test_what_is_no_model_is_refused_with_a_reason(admin_page: Client, source: str) -> None:
     response = admin_page.post(f"{MODELS}add/", {"source": source})
     assert response.context["form"].errors["source"]

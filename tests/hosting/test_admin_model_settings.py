@@ -15,6 +15,7 @@ from accounts.models import AuditRecord, User
 from engine import wire
 from engine.transport.connection import connect
 from hosting.models import HostedModel, MemoryLimit
+from tests.hosting.hostile_requests import NOT_STORABLE
 
 GIB = 1024**3
 MODELS = "/admin/hosting/hostedmodel/"
@@ -137,6 +138,9 @@ def test_every_setting_reaches_the_engine_or_the_row(
         ({"template_options": "[1]"}, "template_options"),
         ({"template_options": '{"messages": []}'}, "template_options"),
         ({"template_options": "{"}, "template_options"),
+        *[({"template_options": text}, "template_options") for text in NOT_STORABLE],
+        ({"memory_ceiling_gb": "1e300"}, "memory_ceiling_gb"),
+        ({"max_rows": 1_000_000, "may_wait": "on"}, "max_rows"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_field(

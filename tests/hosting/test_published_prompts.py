@@ -16,6 +16,7 @@ from engine.transport.connection import connect
 from hosting.actions.generations import Order, start_generation
 from hosting.actions.publications import look_after_publications, publish
 from hosting.models import Generation, HostedModel, PublishedPrompt
+from tests.hosting.hostile_requests import NOT_STORABLE
 from tests.makers import make_finished, make_status
 
 PROMPTS = "/admin/hosting/publishedprompt/"
@@ -71,8 +72,11 @@ def test_publishing_asks_an_engine_to_compute_the_system_prompt(
     assert not Generation.objects.exists()
 
 
-def test_tools_must_be_a_list_of_objects(admin_page: Client, model: HostedModel) -> None:
-    form = {"name": "Agent", "model": model.pk, "system_prompt": PREAMBLE, "tools": '["x"]'}
+@pytest.mark.parametrize("tools", ['["x"]', *[f"[{text}]" for text in NOT_STORABLE]])
+def test_tools_must_be_a_list_of_objects(
+    admin_page: Client, model: HostedModel, tools: str
+) -> None:
+    form = {"name": "Agent", "model": model.pk, "system_prompt": PREAMBLE, "tools": tools}
     response = admin_page.post(f"{PROMPTS}add/", form)
     assert "tools" in response.context["adminform"].form.errors
 

@@ -11,6 +11,9 @@ from django.utils import timezone
 from accounts.keys import create_api_key
 from accounts.models import User
 
+MOST_DAYS = 36_500
+MOST_LETTERS = 100  # of a key's name in the database
+
 
 class Command(BaseCommand):
     help = "Create an API key for a person and print it. It cannot be shown again."
@@ -24,7 +27,20 @@ class Command(BaseCommand):
         user = User.objects.filter(email=options["email"], is_active=True).first()
         if user is None:
             raise CommandError(f"There is no active person with the e-mail {options['email']}.")
-        days = options["days"]
-        expires_at = timezone.now() + datetime.timedelta(days=days) if days else None
-        _, secret = create_api_key(user=user, name=options["name"], expires_at=expires_at)
+        expires_at = _expires_at(options["days"])
+        _, secret = create_api_key(user=user, name=_checked(options["name"]), expires_at=expires_at)
         self.stdout.write(secret)
+
+
+def _expires_at(days: int | None) -> datetime.datetime | None:
+    if days is None:
+        return None
+    if not 1 <= days <= MOST_DAYS:
+        raise CommandError(f"--days must be from 1 to {MOST_DAYS}.")
+    return timezone.now() + datetime.timedelta(days=days)
+
+
+def _checked(name: str) -> str:
+    if not 1 <= len(name) <= MOST_LETTERS:
+        raise CommandError(f"The name must have from 1 to {MOST_LETTERS} letters.")
+    return name

@@ -5,6 +5,7 @@ import { Announcer } from "./announcer.js";
 import { Composer } from "./composer.js";
 import { ConversationList } from "./conversation_list.js";
 import { byId } from "./dom.js";
+import { Drafts } from "./drafts.js";
 import { limitsLink } from "./limits.js";
 import { ModelPicker } from "./model_picker.js";
 import { OpenConversation } from "./open_conversation.js";
@@ -19,6 +20,7 @@ import { Thread } from "./thread.js";
 import { toast } from "./toast.js";
 
 const HINT_DELAY_MS = 150;
+const LOAD_AGAIN_MS = 3000;
 const END_SENTENCES = { done: "Answer complete.", cancelled: "Stopped.", failed: "The answer failed." };
 const LONGEST_FIRST_WORDS = 60;
 const OFFLINE_SHOWN_AFTER_MS = 1500;
@@ -28,6 +30,7 @@ const OFFLINE_SHOWN_AFTER_MS = 1500;
 export class ChatPage {
   /** @type {OpenConversation} */
   #conversation;
+  #drafts = new Drafts(byId("composer").dataset.person);
   #painter = new Painter();
   #announcer = new Announcer(byId("announcer"));
   #hintTimer = 0;
@@ -48,7 +51,7 @@ export class ChatPage {
       onOpen: (id) => this.#go(id),
       onDeleted: (id) => id === this.#conversation.id && this.#go(null),
     });
-    this.composer = new Composer({
+    this.composer = new Composer(this.#drafts, {
       onSend: (text) => this.#send(text, this.#conversation.leaf),
       onStop: () => this.#try(this.#conversation.stop()),
       onEditLast: () => this.#editLast(),
@@ -119,6 +122,7 @@ export class ChatPage {
     });
     this.#conversation = conversation;
     this.composer.showNotice("");
+    if (!this.composer.isWaiting) this.composer.giveBack(this.#drafts.take(id));
     this.settings.systemPrompt = "";
     byId("scroller").setAttribute("aria-busy", String(Boolean(id)));
     this.#show();
@@ -131,18 +135,25 @@ export class ChatPage {
     try {
       await conversation.fetch();
     } catch (error) {
-      if (conversation !== this.#conversation) return;
-      this.composer.stopWaiting();
-      if (error.status === 404) this.#go(null);
-      toast(error.status === 404 ? "This conversation no longer exists." : error.message);
+      if (conversation === this.#conversation) this.#onLoadFailed(conversation, error);
       return;
-    } finally {
-      byId("scroller").setAttribute("aria-busy", "false");
     }
     if (conversation !== this.#conversation) return;
+    byId("scroller").setAttribute("aria-busy", "false");
+    this.composer.showNotice("");
     this.settings.systemPrompt = conversation.details?.system_prompt ?? "";
     this.picker.show(conversation.details?.model ?? null);
     this.scroll.restore(conversation.id);
+  }
+
+  /** @param {OpenConversation} conversation @param {import("./api.js").ApiError} error */
+  #onLoadFailed(conversation, error) {
+    if (error.status === 404) {
+      this.#go(null);
+      return toast("This conversation no longer exists.");
+    }
+    this.composer.showNotice(`This conversation is not loaded yet, trying again: ${error.message}`);
+    return setTimeout(() => conversation === this.#conversation && this.#load(conversation), LOAD_AGAIN_MS);
   }
 
   #show() {
@@ -200,12 +211,15 @@ export class ChatPage {
     this.list.select(id);
   }
 
-  /** The text goes back to where it was written. */
-  #onSendFailed(conversation, content, error) {
-    if (conversation !== this.#conversation) return;
-    if (!this.composer.text) this.composer.text = content;
+  /** The text goes back to where it was written; if that was left, it waits there. */
+  #onSendFailed({ id }, content, error) {
+    if (id !== this.#conversation.id) {
+      this.#drafts.keep(id, content);
+      return toast(`A message was not sent: ${error.message}`, { action: "Go back", onAction: () => this.#go(id) });
+    }
+    this.composer.giveBack(content);
     this.composer.showNotice(error.message, limitsLink(error));
-    this.#announcer.say(error.message);
+    return this.#announcer.say(error.message);
   }
 
   /** @param {Message} answer */

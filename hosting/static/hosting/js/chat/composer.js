@@ -7,15 +7,17 @@
 import { byId, icon } from "./dom.js";
 import { autosize, isSendKey } from "./textarea.js";
 
-const DRAFT = "hearth-draft";
-
 export class Composer {
   #isRunning = false;
   #isReady = false;
   #isWaiting = false;
 
-  /** @param {{onSend: (text: string) => void, onStop: () => void, onEditLast: () => void}} handlers */
-  constructor(handlers) {
+  /**
+   * @param {import("./drafts.js").Drafts} drafts
+   * @param {{onSend: (text: string) => void, onStop: () => void, onEditLast: () => void}} handlers
+   */
+  constructor(drafts, handlers) {
+    this.drafts = drafts;
     this.handlers = handlers;
     this.field = byId("message");
     this.button = byId("send-button");
@@ -28,7 +30,7 @@ export class Composer {
     });
     this.field.addEventListener("keydown", (event) => this.#onKey(event));
     this.field.addEventListener("input", () => this.#onInput());
-    this.text = this.text || (sessionStorage.getItem(DRAFT) ?? "");
+    this.text = this.text || drafts.typed;
     this.#wait(this.form.dataset.early === "sent");
     delete this.form.dataset.early;
   }
@@ -41,6 +43,11 @@ export class Composer {
     this.field.value = value;
     this.fit();
     this.#onInput();
+  }
+
+  /** Before what is typed by now. @param {string} text */
+  giveBack(text) {
+    this.text = [text, this.text].filter(Boolean).join("\n\n");
   }
 
   focus() {
@@ -66,6 +73,10 @@ export class Composer {
     this.#act();
   }
 
+  get isWaiting() {
+    return this.#isWaiting;
+  }
+
   /** The text can be changed again, and is not sent by itself. */
   stopWaiting() {
     this.#wait(false);
@@ -78,7 +89,7 @@ export class Composer {
   }
 
   #onInput() {
-    sessionStorage.setItem(DRAFT, this.text);
+    this.drafts.typed = this.text;
     this.#showPossible();
   }
 
