@@ -22,6 +22,7 @@ from hosting.engine_client import EngineUnavailable, StreamLost, hub
 
 MAX_UNACKNOWLEDGED = 512
 MAX_FOLLOWED = 64
+MAX_AFTER = 2**53 - 1  # what a script counts to exactly
 SIGNED_OUT = 4401  # close code: the page asks for a new sign-in
 CHECK_SECONDS = 4.0  # so that a look is over within 5
 
@@ -78,8 +79,7 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
             return
         match content:
             case {"type": "follow", "generation": str(generation), **rest}:
-                after = rest.get("after", -1)
-                await self._follow(generation, after if isinstance(after, int) else -1)
+                await self._follow(generation, rest.get("after", -1))
             case {"type": "unfollow", "generation": str(generation)}:
                 self._unfollow(generation)
             case {"type": "ack", "generation": str(generation), "seq": int(seq)}:
@@ -98,7 +98,9 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
     async def conversation_hint(self, message: dict[str, Any]) -> None:
         await self.send_json({"type": "hint", "conversation": message["conversation"]})
 
-    async def _follow(self, generation: str, after: int) -> None:
+    async def _follow(self, generation: str, after: Any) -> None:
+        if type(after) is not int or not -1 <= after <= MAX_AFTER:
+            return await self._complain(f"after must be a whole number from -1 to {MAX_AFTER}.")
         if len(self.followed) >= MAX_FOLLOWED and generation not in self.followed:
             return await self._complain("Too many answers are followed at once.")
         if not _is_uuid(generation) or not await owns_generation(self.person_id, generation):
