@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("hosting", "0018_forgettings"),
+        ("hosting", "0019_forget_again"),
     ]
 
     operations = [
