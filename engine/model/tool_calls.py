@@ -39,7 +39,7 @@ class _Section:
     text: str = ""
     position: int = 0
     span: Span | None = None  # of the arguments that are coming
-    has_streamed: bool = False
+    num_streamed: int = 0
 
 
 class ToolCallReader:
@@ -73,15 +73,32 @@ class ToolCallReader:
         section, self._section = self._section, None
         if section is None:
             return []
-        if not section.has_streamed:
+        if not section.num_streamed:
             return self._parse(section.text, is_complete=is_complete)
         pieces = self._end_span(section)
-        if section.span is None and _CLOSING.fullmatch(section.text, section.position):
+        if section.span is not None:
+            self._warn("its end is missing")
             return pieces
-        self._warn("its end is missing")
-        # Words after a call that had no markers are words; else they are a part of the markup.
-        rest = section.text[section.position :].lstrip("}] \n") if section.is_naked else ""
-        return [Piece(channel=wire.Channel.CONTENT, text=rest)] if rest else pieces
+        return pieces + self._unread(section)
+
+    def _unread(self, section: _Section) -> list[Piece]:
+        """What stands behind the calls that have streamed: more calls in another form, or words."""
+        is_marked = not section.is_naked
+        if _CLOSING.fullmatch(section.text, section.position, partial=is_marked):
+            return []
+        if is_marked and not self._may_call:
+            return []  # only calls were to be there
+        if is_marked and (later := self._later_calls(section)):
+            return later
+        self._warn("something follows it")
+        rest = _CLOSING.sub("", section.text[section.position :], count=1)
+        return [Piece(channel=wire.Channel.CONTENT, text=rest)]
+
+    def _later_calls(self, section: _Section) -> list[Piece]:
+        try:
+            return self._whole(self._calls_in(section.text)[section.num_streamed :])
+        except PARSER_ERRORS:
+            return []
 
     def _end_span(self, section: _Section) -> list[Piece]:
         """Some dialects end a call by nothing but the section's end."""
@@ -105,7 +122,7 @@ class ToolCallReader:
         if not self._may_call or (begun := self._begin(section)) is None:
             return None
         name, section.position, section.span = begun
-        section.has_streamed = True
+        section.num_streamed += 1
         self.num_calls += 1
         return self._piece("", name=name)
 
@@ -152,11 +169,16 @@ class ToolCallReader:
 
     def _parse(self, text: str, *, is_complete: bool) -> list[Piece]:
         try:
-            parsed = self._parse_one(text)
-            calls = [_name_and_arguments(one) for one in _as_list(parsed)]
+            return self._whole(self._calls_in(text))
         except PARSER_ERRORS as error:
             self._warn(type(error).__name__)
             return [self._as_text(text, is_complete=is_complete)]
+
+    def _calls_in(self, text: str) -> list[tuple[str, str]]:
+        """Names and arguments. Raises PARSER_ERRORS."""
+        return [_name_and_arguments(one) for one in _as_list(self._parse_one(text))]
+
+    def _whole(self, calls: list[tuple[str, str]]) -> list[Piece]:
         pieces = []
         for name, arguments in calls:
             if self._may_call:

@@ -211,6 +211,54 @@ def test_odd_calls_are_read_as_the_parser_reads_them(parser_name: str, section: 
         assert calls_in(read(parser_name, parts)) == expected
 
 
+FIRST_OF_KIMI = '<|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>{"days": 1}'
+SECOND_OF_KIMI = (
+    "<|tool_call_end|><|tool_call_begin|>functions.weather:1<|tool_call_argument_begin|>"
+)
+
+
+@pytest.mark.parametrize(
+    ("parser_name", "first", "rest"),
+    [
+        ("mistral", 'weather[ARGS]{"days": 1}', r'[TOOL_CALLS]weather[ARGS]"{\"days\": 2}"'),
+        (
+            "mistral",
+            '[{"name": "weather", "arguments": {"days": 1}}',
+            r', {"name": "weather", "arguments": "{\"days\": 2}"}]',
+        ),
+        ("kimi_k2", FIRST_OF_KIMI, SECOND_OF_KIMI + r'"{\"days\": 2}"<|tool_call_end|>'),
+        (
+            "minimax_m2",
+            '<invoke name="weather"><parameter name="days">1</parameter></invoke>',
+            '<invoke name="weather">.<parameter name="days">2</parameter></invoke>',
+        ),
+    ],
+)
+def test_a_later_call_in_another_form_is_read_too(parser_name: str, first: str, rest: str) -> None:
+    expected = [("weather", {"days": 1}), ("weather", {"days": 2})]
+    for parts in ([first + rest], list(first + rest)):
+        assert calls_in(read(parser_name, parts)) == expected
+    single = wire.ToolChoice(is_parallel=False)
+    assert calls_in(read(parser_name, [first, rest], tool_choice=single)) == expected[:1]
+
+
+@pytest.mark.parametrize(
+    ("parser_name", "first", "rest"),
+    [
+        ("mistral", 'weather[ARGS]{"days": 1}', "weather[ARGS]{days: 2}"),
+        ("mistral", 'weather[ARGS]{"days": 1}', "That is all."),
+        ("kimi_k2", FIRST_OF_KIMI, SECOND_OF_KIMI + "[1]<|tool_call_end|>"),
+        ("pythonic", "[weather(days=1)", 'weather({"days": 2})]'),
+    ],
+)
+def test_what_is_no_call_behind_one_is_text(parser_name: str, first: str, rest: str) -> None:
+    for parts in ([first + rest], list(first + rest)):
+        *calls, last = read(parser_name, parts)
+        assert calls_in(calls) == [("weather", {"days": 1})]
+        assert last.channel is wire.Channel.CONTENT
+        assert last.text == rest.removeprefix("<|tool_call_end|>")
+
+
 @pytest.mark.parametrize("parser_name", PARSERS)
 def test_a_cut_call_shows_no_markup(parser_name: str, caplog: pytest.LogCaptureFixture) -> None:
     """Wherever it ends: arguments that have come, the call whole, or the text that it was."""
