@@ -257,6 +257,7 @@ CSRF_FAILURE_VIEW = "hosting.chat.endpoint.csrf_failure"
 
 # -- Logs: a fixed sentence, fields, the request id. Never prompt text, never keys. ---------------
 
+LOG_FORMAT = environment.choice("HEARTH_LOG_FORMAT", "text", "json")
 LOG_LEVEL = environment.choice("HEARTH_LOG_LEVEL", "INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
@@ -272,7 +273,7 @@ LOGGING = {
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
-            "formatter": environment.choice("HEARTH_LOG_FORMAT", "text", "json"),
+            "formatter": LOG_FORMAT,
             "filters": ["request_id"],
         }
     },

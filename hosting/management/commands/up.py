@@ -33,7 +33,11 @@ class Command(BaseCommand):
             plan, locks = self._plan(only)
         except (UnknownPart, AlreadyRunning, PortTaken, BadAddress) as error:
             raise CommandError(str(error)) from error
-        log = CombinedLog(path=settings.DATA_DIR / "logs" / "hearth.log", terminal=sys.stdout)
+        log = CombinedLog(
+            path=settings.DATA_DIR / "logs" / "hearth.log",
+            terminal=sys.stdout,
+            is_json=settings.LOG_FORMAT == "json",
+        )
         try:
             returncode = asyncio.run(self._run(plan, log))
         finally:
