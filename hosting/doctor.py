@@ -102,7 +102,7 @@ def _openblas() -> tuple[bool, str]:
 
 
 def _redis() -> tuple[bool, str]:
-    if "REDIS_URL" in os.environ:
+    if os.environ.get("REDIS_URL"):
         return _named_redis()
     try:
         binary = redis_server.find_redis_server(os.environ)
@@ -134,13 +134,13 @@ def _database() -> tuple[bool, str]:
 
 def _port() -> tuple[bool, str]:
     where = f"{settings.BIND}:{settings.PORT}"
-    if ports.is_free(settings.BIND, settings.PORT):
-        return True, f"{where} is free"
-    if _is_hearth_there():
-        return True, f"{where} is used by a running Hearth"
     try:
         ports.check_port(settings.BIND, settings.PORT)
+    except ports.BadAddress as error:
+        return False, str(error)
     except ports.PortTaken as error:
+        if _is_hearth_there():
+            return True, f"{where} is used by a running Hearth"
         return False, str(error)
     return True, f"{where} is free"
 

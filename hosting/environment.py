@@ -1,16 +1,45 @@
-"""Reads settings from the environment. What is empty counts as not set."""
+"""Reads settings from the environment. What is empty counts as not set.
+
+What is wrong is told in a sentence that names the variable (ImproperlyConfigured).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Mapping
+from typing import Any
 
+import environ as django_environ
 from django.core.exceptions import ImproperlyConfigured
 
+_FLAGS = {"1": True, "true": True, "yes": True, "on": True}
+_FLAGS |= {"0": False, "false": False, "no": False, "off": False}
+_DATABASES = ("postgres://", "postgresql://", "sqlite://")
 
-def number(variable: str, default: int, *, least: int, most: int) -> int:
-    """Raises ImproperlyConfigured."""
-    told = os.environ.get(variable, "").strip()
+
+def text(variable: str, default: str = "") -> str:
+    return os.environ.get(variable) or default
+
+
+def choice(variable: str, default: str, *others: str) -> str:
+    choices = (default, *others)
+    if (told := text(variable, default).strip()) not in choices:
+        raise ImproperlyConfigured(f"{variable} is one of {', '.join(choices)}, not {told!r}.")
+    return told
+
+
+def flag(variable: str) -> bool:
+    told = text(variable, "0").strip().lower()
+    if told not in _FLAGS:
+        raise ImproperlyConfigured(f"{variable} is 1 or 0, not {told!r}.")
+    return _FLAGS[told]
+
+
+def number(
+    variable: str, default: int, *, least: int, most: int, environ: Mapping[str, str] = os.environ
+) -> int:
+    told = environ.get(variable, "").strip()
     if not told:
         return default
     with contextlib.suppress(ValueError):
@@ -21,13 +50,22 @@ def number(variable: str, default: int, *, least: int, most: int) -> int:
 
 def names(variable: str) -> list[str]:
     """A list with commas; blanks around its names are nobody's intention."""
-    told = (name.strip() for name in os.environ.get(variable, "").split(","))
+    told = (name.strip() for name in text(variable).split(","))
     return [name for name in told if name]
 
 
 def pairs(variable: str) -> dict[str, str]:
-    """`name=value` pairs with commas. Raises ImproperlyConfigured."""
+    """`name=value` pairs with commas."""
     found = [name.partition("=") for name in names(variable)]
     if wrong := next((name for name, equals, _ in found if not equals), None):
         raise ImproperlyConfigured(f"{variable} is name=value pairs with commas, not {wrong!r}.")
     return {name.strip(): value.strip() for name, _, value in found}
+
+
+def database(variable: str, default: str) -> dict[str, Any]:
+    """As Django has it. The refusal does not repeat the URL, which has a password."""
+    url = text(variable, default)
+    with contextlib.suppress(ValueError):
+        if url.startswith(_DATABASES):
+            return dict(django_environ.Env.db_url_config(url))
+    raise ImproperlyConfigured(f"{variable} is like postgres://user:password@host/name.")

@@ -25,7 +25,6 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import environ
 from celery.schedules import crontab
 
 from engine import wire
@@ -35,27 +34,26 @@ from hosting.data_folder import prepare_data_folder
 from hosting.sign_in_settings import *  # noqa: F403
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = environ.Env()
 
 # -- Where things are ---------------------------------------------------------------------------
 
-DATA_DIR = Path(env.str("HEARTH_DATA_DIR", default=str(BASE_DIR / "data"))).resolve()
+DATA_DIR = Path(environment.text("HEARTH_DATA_DIR", str(BASE_DIR / "data"))).resolve()
 prepare_data_folder(DATA_DIR)
 MODELS_DIR = DATA_DIR / "models"
 DEMO_MODEL_DIR = BASE_DIR / "engine" / "demo" / "model"
-REDIS_URL = env.str("REDIS_URL", default=wire.default_redis_url(str(DATA_DIR)))
-BIND = env.str("HEARTH_BIND", default="127.0.0.1")
-PORT = env.int("PORT", default=8000)
+REDIS_URL = environment.text("REDIS_URL", wire.default_redis_url(str(DATA_DIR)))
+BIND = environment.text("HEARTH_BIND", "127.0.0.1").strip("[]")
+PORT = environment.number("PORT", 8000, least=1, most=65535)
 RETENTION_DAYS = environment.number("HEARTH_RETENTION_DAYS", 90, least=1, most=36_500)
-MAX_CONCURRENT_PER_PERSON = env.int("HEARTH_MAX_CONCURRENT", default=8)
+MAX_CONCURRENT_PER_PERSON = environment.number("HEARTH_MAX_CONCURRENT", 8, least=1, most=1_000_000)
 
 # -- Safety -------------------------------------------------------------------------------------
 
-DEBUG = env.bool("HEARTH_DEBUG", default=False)
-SECRET_KEY = env.str("HEARTH_SECRET_KEY", default="") or secret_key.load_or_create(
+DEBUG = environment.flag("HEARTH_DEBUG")
+SECRET_KEY = environment.text("HEARTH_SECRET_KEY") or secret_key.load_or_create(
     DATA_DIR / "secret_key"
 )
-IS_HTTPS = env.bool("HEARTH_HTTPS", default=False)
+IS_HTTPS = environment.flag("HEARTH_HTTPS")
 _ALL_INTERFACES = BIND in ("0.0.0.0", "::")
 _TOLD_HOSTS = environment.names("HEARTH_ALLOWED_HOSTS")
 _OWN_HOSTS = [socket.gethostname().lower(), BIND, *([".local"] if _ALL_INTERFACES else [])]
@@ -181,7 +179,7 @@ SQLITE_OPTIONS = {
     "PRAGMA wal_autocheckpoint=10000; "  # pages, 40 MB: the ledger is there before (sqlite/log.py)
     "PRAGMA secure_delete=ON;",  # what is deleted is overwritten
 }
-_database = env.db_url("DATABASE_URL", default=f"sqlite:///{DATA_DIR / 'db.sqlite3'}")
+_database = environment.database("DATABASE_URL", f"sqlite:///{DATA_DIR / 'db.sqlite3'}")
 if _database["ENGINE"].endswith("sqlite3"):
     _database["ENGINE"] = "hosting.sqlite"
     _database["OPTIONS"] = SQLITE_OPTIONS
@@ -190,7 +188,7 @@ if _database["ENGINE"].endswith("sqlite3"):
 DATABASES = {"default": _database}
 
 # How soon a request sees a changed limit, key or model at the latest; a revoked key ends within 1 s
-SETTINGS_KEPT_SECONDS = env.float("HEARTH_SETTINGS_KEPT_SECONDS", default=0.5)
+SETTINGS_KEPT_SECONDS = float(environment.text("HEARTH_SETTINGS_KEPT_SECONDS", "0.5"))
 HUB_LINGER_SECONDS = 30  # how long an idle web process keeps its readers' connections to Redis
 
 CHANNEL_LAYERS = {
@@ -261,6 +259,8 @@ CSRF_FAILURE_VIEW = "hosting.chat.endpoint.csrf_failure"
 
 # -- Logs: a fixed sentence, fields, the request id. Never prompt text, never keys. ---------------
 
+LOG_FORMAT = environment.choice("HEARTH_LOG_FORMAT", "text", "json")
+LOG_LEVEL = environment.choice("HEARTH_LOG_LEVEL", "INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -275,11 +275,11 @@ LOGGING = {
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
-            "formatter": env.str("HEARTH_LOG_FORMAT", default="text"),
+            "formatter": LOG_FORMAT,
             "filters": ["request_id"],
         }
     },
-    "root": {"handlers": ["console"], "level": env.str("HEARTH_LOG_LEVEL", default="INFO")},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
         "celery.beat": {"level": "WARNING"},

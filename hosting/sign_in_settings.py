@@ -21,19 +21,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import environ
 from django.core.exceptions import ImproperlyConfigured
 
 from hosting import environment
 
-env = environ.Env()
-
 # -- Second factors -------------------------------------------------------------------------------
 
-_MFA_CHOICES = ("nobody", "administrators")
-REQUIRE_MFA = env.str("HEARTH_REQUIRE_MFA", default="nobody")
-if REQUIRE_MFA not in _MFA_CHOICES:
-    raise ImproperlyConfigured(f"HEARTH_REQUIRE_MFA is one of: {', '.join(_MFA_CHOICES)}.")
+REQUIRE_MFA = environment.choice("HEARTH_REQUIRE_MFA", "nobody", "administrators")
 
 MFA_ADAPTER = "accounts.adapters.MfaAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
@@ -58,14 +52,14 @@ ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = False
 # -- OpenID Connect --------------------------------------------------------------------------------
 
 OIDC_PROVIDER_ID = "oidc"
-OIDC_ISSUER = env.str("HEARTH_OIDC_ISSUER", default="").rstrip("/")
-OIDC_NAME = env.str("HEARTH_OIDC_NAME", default="SSO")
-OIDC_MAY_CREATE = env.bool("HEARTH_OIDC_CREATE", default=False)
-OIDC_MAY_LINK_EMAIL = env.bool("HEARTH_OIDC_LINK_EMAIL", default=False)
-OIDC_TRUSTS_EMAIL = env.bool("HEARTH_OIDC_TRUST_EMAIL", default=False)
-OIDC_GROUPS_CLAIM = env.str("HEARTH_OIDC_GROUPS_CLAIM", default="groups")
+OIDC_ISSUER = environment.text("HEARTH_OIDC_ISSUER").rstrip("/")
+OIDC_NAME = environment.text("HEARTH_OIDC_NAME", "SSO")
+OIDC_MAY_CREATE = environment.flag("HEARTH_OIDC_CREATE")
+OIDC_MAY_LINK_EMAIL = environment.flag("HEARTH_OIDC_LINK_EMAIL")
+OIDC_TRUSTS_EMAIL = environment.flag("HEARTH_OIDC_TRUST_EMAIL")
+OIDC_GROUPS_CLAIM = environment.text("HEARTH_OIDC_GROUPS_CLAIM", "groups")
 OIDC_GROUPS = environment.pairs("HEARTH_OIDC_GROUPS")
-OIDC_ADMIN_GROUP = env.str("HEARTH_OIDC_ADMIN_GROUP", default="")
+OIDC_ADMIN_GROUP = environment.text("HEARTH_OIDC_ADMIN_GROUP")
 
 
 def oidc_providers(issuer: str, client_id: str, secret: str, scopes: list[str]) -> dict[str, Any]:
@@ -92,7 +86,7 @@ SOCIALACCOUNT_ADAPTER = "accounts.adapters.OidcAdapter"
 SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True
 SOCIALACCOUNT_PROVIDERS = oidc_providers(
     OIDC_ISSUER,
-    env.str("HEARTH_OIDC_CLIENT_ID", default=""),
-    env.str("HEARTH_OIDC_CLIENT_SECRET", default=""),
+    environment.text("HEARTH_OIDC_CLIENT_ID"),
+    environment.text("HEARTH_OIDC_CLIENT_SECRET"),
     environment.names("HEARTH_OIDC_SCOPES"),
 )

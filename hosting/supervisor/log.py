@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import logging
 import logging.handlers
 import queue
@@ -35,12 +36,13 @@ PLAIN = "\033[0m"
 class CombinedLog:
     """Owner: the supervisor's main thread; the terminal thread only reads the queue."""
 
-    def __init__(self, *, path: Path, terminal: TextIO) -> None:
+    def __init__(self, *, path: Path, terminal: TextIO, is_json: bool = False) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = logging.handlers.RotatingFileHandler(
             path, maxBytes=FILE_BYTES, backupCount=NUM_OLD_FILES, encoding="utf-8"
         )
         self._file.setFormatter(logging.Formatter("%(message)s"))
+        self._is_json = is_json
         self._is_coloured = terminal.isatty()
         self._terminal = terminal
         self._lines: queue.Queue[str | None] = queue.Queue(MAX_TERMINAL_LINES)
@@ -48,10 +50,15 @@ class CombinedLog:
         self._thread.start()
 
     def write(self, name: str, text: str) -> None:
-        line = f"{name:<{NAME_WIDTH}}| {text}"
-        self._to_file(f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S} {line}")
-        with contextlib.suppress(queue.Full):  # most lines carry a time of their own
-            self._lines.put_nowait(f"{self._coloured(name, line)}\n")
+        if self._is_json:
+            line = shown = json_line(name, text)
+        else:
+            line = f"{name:<{NAME_WIDTH}}| {text}"
+            shown = self._coloured(name, line)  # most lines carry a time of their own
+            line = f"{datetime.datetime.now():%Y-%m-%d %H:%M:%S} {line}"
+        self._to_file(line)
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(f"{shown}\n")
 
     def say(self, text: str) -> None:
         """A line of the supervisor itself."""
@@ -83,3 +90,17 @@ class CombinedLog:
             with contextlib.suppress(OSError, ValueError):
                 self._terminal.write(line)
                 self._terminal.flush()
+
+
+def json_line(name: str, text: str) -> str:
+    """One object, also of what is no JSON: the engine's lines, a traceback, Redis' words."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    if not isinstance(told, dict):
+        told = {
+            "at": datetime.datetime.now().astimezone().isoformat("T", "seconds"),
+            "message": text,
+        }
+    return json.dumps({"process": name, **told})

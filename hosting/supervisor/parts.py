@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from hosting import environment
 from hosting.supervisor import openblas
 
 # In the order of starting; Redis is first to come and last to go.
@@ -116,6 +117,5 @@ def _web_parts(
 
 def num_web_processes(environ: Mapping[str, str], *, num_cpus: int | None) -> int:
     """As HEARTH_WEB_PROCESSES says; else one for each four processors, four at most."""
-    if told := environ.get("HEARTH_WEB_PROCESSES"):
-        return max(1, int(told))
-    return min(MOST_WEB, max(1, (num_cpus or 1) // CPUS_PER_WEB))
+    usual = min(MOST_WEB, max(1, (num_cpus or 1) // CPUS_PER_WEB))
+    return environment.number("HEARTH_WEB_PROCESSES", usual, least=1, most=256, environ=environ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 
 NUM_TRIES = 50
@@ -12,8 +13,12 @@ class PortTaken(Exception):
     """Something else already listens on the web port."""
 
 
+class BadAddress(Exception):
+    """Nobody can listen on this address and port, taken or not."""
+
+
 def check_port(bind: str, port: int) -> None:
-    """Raises PortTaken with the next free port in the message."""
+    """Raises PortTaken with the next free port in the message, or BadAddress."""
     if is_free(bind, port):
         return
     candidates = range(port + 1, min(port + 1 + NUM_TRIES, 65536))
@@ -23,10 +28,15 @@ def check_port(bind: str, port: int) -> None:
 
 
 def is_free(bind: str, port: int) -> bool:
+    """Raises BadAddress where that is not the question."""
     try:
         _bound(bind, port).close()
-    except OSError:
-        return False
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            return False
+        raise BadAddress(
+            f"Nobody can listen on HEARTH_BIND={bind} PORT={port}: {error.strerror}."
+        ) from error
     return True
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.environment import clear_settings
+from tests.stack import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READ = (
@@ -34,10 +35,10 @@ def environ_of(data_dir: Path, environment: dict[str, str]) -> dict[str, str]:
     return clear_settings(dict(os.environ)) | {"HEARTH_DATA_DIR": str(data_dir)} | environment
 
 
-def refusal(data_dir: Path, **environment: str) -> str:
+def refusal(data_dir: Path, command: str, **environment: str) -> str:
     """What the terminal says in place of a start."""
     done = subprocess.run(
-        [sys.executable, "manage.py", "check"],
+        [sys.executable, "manage.py", command],
         cwd=ROOT,
         env=environ_of(data_dir, environment),
         capture_output=True,
@@ -62,8 +63,33 @@ def test_other_pages_of_this_machine_are_not_trusted(tmp_path: Path) -> None:
     assert setting("CSRF_TRUSTED_ORIGINS", tmp_path, **told) == ["https://hearth.example.org"]
 
 
-@pytest.mark.parametrize("days", ["x", "999999"])
-def test_a_wrong_number_is_told_in_a_sentence(tmp_path: Path, days: str) -> None:
-    told = refusal(tmp_path, HEARTH_RETENTION_DAYS=days)
-    assert "HEARTH_RETENTION_DAYS" in told
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("PORT", "abc"),
+        ("PORT", "70000"),
+        ("DATABASE_URL", "postgres://hearth@host:port/name"),
+        ("HEARTH_RETENTION_DAYS", "999999"),
+        ("HEARTH_LOG_FORMAT", "xml"),
+        ("HEARTH_HTTPS", "maybe"),
+    ],
+)
+def test_a_wrong_value_is_told_in_a_sentence(tmp_path: Path, variable: str, value: str) -> None:
+    told = refusal(tmp_path, "check", **{variable: value})
+    assert variable in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("HEARTH_BIND", "nowhere.invalid"), ("HEARTH_WEB_PROCESSES", "two")]
+)
+def test_what_cannot_be_started_is_told_too(tmp_path: Path, variable: str, value: str) -> None:
+    told = refusal(tmp_path, "up", PORT=str(free_port()), **{variable: value})
+    assert variable in told
+    assert "taken" not in told and "Traceback" not in told
+
+
+def test_what_is_empty_is_not_set(tmp_path: Path) -> None:
+    empty = dict.fromkeys(("PORT", "DATABASE_URL", "REDIS_URL", "HEARTH_HTTPS"), "")
+    assert setting("PORT", tmp_path, **empty) == 8000
+    assert setting("REDIS_URL", tmp_path, **empty).startswith("unix://")

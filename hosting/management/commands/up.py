@@ -16,7 +16,7 @@ from hosting.supervisor.limits import raise_file_limit
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
 from hosting.supervisor.log import CombinedLog
 from hosting.supervisor.parts import NAMES, Place, UnknownPart, chosen_names
-from hosting.supervisor.ports import PortTaken, check_port
+from hosting.supervisor.ports import BadAddress, PortTaken, check_port
 from hosting.supervisor.supervisor import Plan, Supervisor
 
 
@@ -31,9 +31,13 @@ class Command(BaseCommand):
         raise_file_limit()
         try:
             plan, locks = self._plan(only)
-        except (UnknownPart, AlreadyRunning, PortTaken) as error:
+        except (UnknownPart, AlreadyRunning, PortTaken, BadAddress) as error:
             raise CommandError(str(error)) from error
-        log = CombinedLog(path=settings.DATA_DIR / "logs" / "hearth.log", terminal=sys.stdout)
+        log = CombinedLog(
+            path=settings.DATA_DIR / "logs" / "hearth.log",
+            terminal=sys.stdout,
+            is_json=settings.LOG_FORMAT == "json",
+        )
         try:
             returncode = asyncio.run(self._run(plan, log))
         finally:
@@ -71,7 +75,7 @@ class Command(BaseCommand):
 
 def _starts_redis(names: tuple[str, ...], locks: PartLocks, place: Place) -> bool:
     """Not when one was named, nor when another supervisor of this folder has it."""
-    if "REDIS_URL" in os.environ:
+    if os.environ.get("REDIS_URL"):
         return False
     if "redis" in names:
         return True
