@@ -146,6 +146,20 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
     )
 
 
+def fetched_folder(model: HostedModel) -> Path:
+    """Where the weights of a model from Hugging Face are kept."""
+    return Path(settings.MODELS_DIR).resolve() / model.repo_id.replace("/", "--")
+
+
+def follow_data_folder() -> None:
+    """It may have been moved, or restored elsewhere, and the fetched models with it."""
+    fetched = HostedModel.objects.filter(source=HostedModel.Source.HUGGING_FACE)
+    for model in fetched.filter(state=HostedModel.State.READY):
+        folder = fetched_folder(model)
+        if folder.is_dir():
+            HostedModel.objects.filter(pk=model.pk).update(path=str(folder))
+
+
 def mark_fetched(model: HostedModel, folder: Path) -> None:
     """The weights are here: describe them and serve them. Raises NotAModelFolder."""
     fields = _fields_of(describe_folder(folder))

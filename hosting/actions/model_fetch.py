@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
-
 from hosting.actions.hosted_models import (
+    fetched_folder,
     mark_fetch_failed,
     mark_fetched,
     note_fetch_progress,
@@ -32,7 +31,7 @@ def fetch_weights(model_id: int) -> None:
     model = HostedModel.objects.filter(pk=model_id, state=HostedModel.State.FETCHING).first()
     if model is None:
         return
-    folder = Path(settings.MODELS_DIR) / model.repo_id.replace("/", "--")
+    folder = fetched_folder(model)
     with _locked(folder) as is_ours:
         if is_ours:
             _fetch(model, folder)

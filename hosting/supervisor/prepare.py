@@ -7,7 +7,7 @@ from pathlib import Path
 from django.core.management import call_command
 
 from accounts.first_admin import ensure_admin_from_environment
-from hosting.actions.hosted_models import ensure_demo_model, publish_models
+from hosting.actions.hosted_models import ensure_demo_model, follow_data_folder, publish_models
 from hosting.supervisor.locks import waiting_lock
 
 
@@ -17,4 +17,5 @@ def prepare(run_folder: Path) -> None:
         call_command("migrate", verbosity=0, interactive=False)
         ensure_admin_from_environment()
         ensure_demo_model()
+        follow_data_folder()
         publish_models()

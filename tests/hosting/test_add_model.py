@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,14 @@ from django.core.management import CommandError, call_command
 
 from engine import wire
 from hosting.actions import model_fetch
-from hosting.actions.hosted_models import add_model, ensure_demo_model, remove_model
+from hosting.actions.hosted_models import (
+    add_model,
+    ensure_demo_model,
+    mark_fetched,
+    remove_model,
+)
 from hosting.models import HostedModel
+from hosting.supervisor.prepare import prepare
 from tests.engine.transport.rig import Rig
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -144,6 +151,22 @@ def test_a_fetch_that_works_makes_the_model_ready(
     model = HostedModel.objects.get()
     assert (model.state, model.fetch_fraction) == ("ready", 1.0)
     assert published(rig) == ["tiny"]
+
+
+def test_a_fetched_model_is_served_from_where_the_data_folder_is_now(
+    rig: Rig, folder: Path, settings: Any, tmp_path: Path
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    settings.MODELS_DIR = old
+    run("org/tiny")
+    mark_fetched(HostedModel.objects.get(), folder.rename(old / "org--tiny"))
+    settings.MODELS_DIR = old.rename(new)
+    run(str(shutil.copytree(new / "org--tiny", tmp_path / "mine")))
+    prepare(tmp_path)
+    paths = {spec.name: spec.path for spec in wire.decode(rig.redis.get(wire.Keys.MODELS)).models}
+    assert paths["tiny"] == str(new / "org--tiny")
+    assert paths["mine"] == str(tmp_path / "mine")
 
 
 def test_a_fetch_without_a_network_says_what_to_do(
