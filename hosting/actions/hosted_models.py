@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from accounts.limits import allowance_of
-from accounts.models import User
+from accounts.models import AuditRecord, User
 from engine import wire
 from hosting.actions.background import enqueue
 from hosting.actions.memory_limits import memory_limits
@@ -47,7 +47,7 @@ def add_model(source: str, *, name: str = "", is_default: bool = False) -> Hoste
 
 
 def ensure_demo_model() -> HostedModel | None:
-    """Register the built-in model of a fresh installation; None where its weights are not there."""
+    """Register the built-in model where there never was one; None also where its weights lack."""
     try:
         description = describe_folder(Path(settings.DEMO_MODEL_DIR))
     except NotAModelFolder as error:
@@ -56,10 +56,17 @@ def ensure_demo_model() -> HostedModel | None:
     known = HostedModel.objects.filter(name=DEMO_MODEL_NAME).first()
     if known is not None and known.path == description.path:
         return known
+    if known is None and _had_models():
+        return None
     is_default = not HostedModel.objects.filter(is_default=True).exists()
     return _add_folder(
         description, name=DEMO_MODEL_NAME, display_name="Hearth demo", is_default=is_default
     )
+
+
+def _had_models() -> bool:
+    deleted = AuditRecord.objects.filter(action="model.delete")
+    return HostedModel.objects.exists() or deleted.exists()
 
 
 def default_model_name() -> str:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
 
+from accounts.models import User
 from engine import wire
 from hosting.actions import model_fetch
 from hosting.actions.hosted_models import (
@@ -211,11 +213,22 @@ def test_the_demo_model_is_the_first_default(rig: Rig, folder: Path, settings: A
     assert (model.name, model.is_default) == ("hearth-demo", True)
 
 
-def test_the_demo_model_displaces_no_default(folder: Path, settings: Any) -> None:
-    add_model(str(folder), name="mine", is_default=True)
+def test_the_demo_model_joins_no_other(folder: Path, settings: Any) -> None:
+    add_model(str(folder), name="mine")
     settings.DEMO_MODEL_DIR = folder
     ensure_demo_model()
-    assert HostedModel.objects.get(is_default=True).name == "mine"
+    assert HostedModel.objects.get().name == "mine"
+
+
+def test_a_deleted_demo_model_stays_away(rig: Rig, folder: Path, settings: Any) -> None:
+    settings.DEMO_MODEL_DIR = folder
+    model = ensure_demo_model()
+    browser = Client()
+    browser.force_login(User.objects.create_superuser("root@example.org"))
+    browser.post(f"/admin/hosting/hostedmodel/{model.pk}/delete/", {"post": "yes"})
+    assert not HostedModel.objects.exists()
+    ensure_demo_model()
+    assert not HostedModel.objects.exists()
 
 
 def test_without_the_demo_model_all_else_works(settings: Any, tmp_path: Path) -> None:

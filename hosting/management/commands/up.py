@@ -50,14 +50,7 @@ class Command(BaseCommand):
 
     def _plan(self, only: str | None) -> tuple[Plan, PartLocks]:
         names = chosen_names(only)
-        place = Place(
-            checkout=settings.BASE_DIR,
-            data_dir=settings.DATA_DIR,
-            redis_url=settings.REDIS_URL,
-            bind=settings.BIND,
-            port=settings.PORT,
-            https_host=settings.PUBLIC_HOST if settings.IS_HTTPS else None,
-        )
+        place = own_place()
         locks = PartLocks(place.data_dir / "run")
         for name in names:
             locks.take(name)
@@ -71,6 +64,18 @@ class Command(BaseCommand):
             setup_url=setup_url,
         )
         return plan, locks
+
+
+def own_place() -> Place:
+    """This installation, as its settings have it."""
+    return Place(
+        checkout=settings.BASE_DIR,
+        data_dir=settings.DATA_DIR,
+        redis_url=settings.REDIS_URL,
+        bind=settings.BIND,
+        port=settings.PORT,
+        https_host=settings.PUBLIC_HOST if settings.IS_HTTPS else None,
+    )
 
 
 def _starts_redis(names: tuple[str, ...], locks: PartLocks, place: Place) -> bool:
