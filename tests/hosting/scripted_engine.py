@@ -38,7 +38,8 @@ class ScriptedEngine:
         self.script: tuple[wire.Event, ...] = HELLO
         self.refusal: wire.Refused | None = None
         self.is_silent = False  # takes requests and says nothing
-        self.is_busy = False  # requests wait, and what runs does not go on
+        self._is_busy = False
+        self._working = threading.Lock()
         self.num_forgotten = 0  # so many requests are lost, as by a Redis that starts empty
         self.generates: list[wire.Generate] = []
         self.counted: list[wire.Generate] = []
@@ -52,6 +53,17 @@ class ScriptedEngine:
             threading.Thread(target=run, name=f"scripted-{run.__name__}")
             for run in (self._run_intake, self._run_engine)
         ]
+
+    @property
+    def is_busy(self) -> bool:
+        """Requests wait, and what runs does not go on."""
+        return self._is_busy
+
+    @is_busy.setter
+    def is_busy(self, value: bool) -> None:
+        """From here on: what a turn under way would still tell Redis, it has told."""
+        with self._working:
+            self._is_busy = value
 
     def start(self) -> None:
         self._beat()
@@ -97,8 +109,9 @@ class ScriptedEngine:
 
     def _run_engine(self) -> None:
         while not self._is_closing.wait(POLL_SECONDS):
-            if not self.is_busy:
-                self._work()
+            with self._working:
+                if not self.is_busy:
+                    self._work()
             self._beat()
 
     def _work(self) -> None:
