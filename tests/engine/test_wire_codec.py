@@ -19,6 +19,7 @@ KINDS = (*typing.get_args(wire.Command), *typing.get_args(wire.Event), wire.Engi
 TEXT = st.text(max_size=20)
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     str: TEXT,
+    bytes: st.binary(max_size=20),
     int: st.integers(-(2**53), 2**53),
     bool: st.booleans(),
     float: st.floats(allow_nan=False, allow_infinity=False),

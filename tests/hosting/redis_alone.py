@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tests.environment import clear_settings
@@ -44,6 +46,7 @@ def redis_alone(data_dir: Path, *prefix: str, **environment: str) -> Iterator[Re
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
+            preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),  # as in a terminal
         )
     running = RedisAlone(supervisor, output_path)
     try:

@@ -171,9 +171,8 @@ def test_a_last_layer_that_needs_all_positions_gets_them(kind: type) -> None:
     assert not reader.trims
     assert reader.logits is not None
     whole = model(TOKENS, cache=new_caches(model))[:, -1]
-    np.testing.assert_array_equal(
-        np.array(reader.logits(TOKENS, new_caches(model))), np.array(whole)
-    )
+    logits = reader.logits(TOKENS, new_caches(model))
+    np.testing.assert_allclose(np.array(logits), np.array(whole), atol=1e-4)
     assert model.layers[-1] is last
 
 
