@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import uuid
 from typing import Any
 
@@ -24,8 +24,6 @@ _RETENTION = (
     *(delete_old_generations, delete_old_conversations, delete_old_usage, delete_old_keys),
     *(delete_old_forgettings, refresh_statistics),
 )
-
-logger = logging.getLogger(__name__)
 
 
 @shared_task
@@ -55,9 +53,7 @@ def roll_up_usage() -> None:
 
 @shared_task
 def apply_retention() -> None:
-    for step in _RETENTION:
-        try:
-            step()
-        except Exception:
-            # What one of them cannot delete must not keep what the others can
-            logger.exception("retention: %s failed", step.__name__)
+    """What one step cannot delete holds up no other; the task fails afterwards."""
+    with contextlib.ExitStack() as steps:
+        for step in reversed(_RETENTION):
+            steps.callback(step)

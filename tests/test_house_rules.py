@@ -43,7 +43,6 @@ BROAD_EXCEPTS: dict[str, int] = {
     "hosting/engine_client/reader.py": 1,  # end of a task: its followers are told
     "hosting/management/commands/consume_ledger.py": 1,  # one entry: it comes again
     "hosting/sockets.py": 1,  # end of a task: told to the page
-    "hosting/tasks.py": 1,  # end of a step of the night's work: the others follow
     "hosting/supervisor/supervisor.py": 1,  # end of a thread: handed to whoever awaits it
 }
 
