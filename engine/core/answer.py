@@ -115,8 +115,9 @@ class Answer:
 
     def _delta(self, piece: Piece, token_ids: tuple[int, ...] = ()) -> wire.Delta:
         logprobs: tuple[wire.PositionLogprobs, ...] = ()
-        if self._untold and piece.channel is wire.Channel.CONTENT and piece.text:
-            logprobs, self._untold = tuple(self._untold), []
+        if self._untold and (piece.text or piece.tool_call):
+            told, self._untold = tuple(self._untold), []
+            logprobs = told if piece.channel is wire.Channel.CONTENT else ()
         return wire.Delta(
             channel=piece.channel,
             text=piece.text,

@@ -12,7 +12,8 @@ LETTERS = "abcdefghij"
 
 
 class Letters:
-    """Token n is the n-th letter; 8 starts reasoning, 9 ends it; 7 is held until the end."""
+    """Token n is the n-th letter; 8 starts reasoning, 9 ends it; 7 is held until the end; 6 makes
+    a call of what was held."""
 
     def __init__(self) -> None:
         self.channel = wire.Channel.CONTENT
@@ -28,6 +29,10 @@ class Letters:
         if token_id == 7:
             self._held = "h"
             return []
+        if token_id == 6:
+            self._held = ""
+            call = wire.ToolCallPart(index=0, call_id="c", name="g")
+            return [Piece(channel=wire.Channel.TOOL_CALL, text="", tool_call=call)]
         return [Piece(channel=self.channel, text=LETTERS[token_id])]
 
     def finish(self) -> list[Piece]:
@@ -74,6 +79,10 @@ def test_logprobs_come_with_the_text_that_their_tokens_make() -> None:
 def test_what_is_thought_and_what_marks_it_has_no_logprobs() -> None:
     said = [("", []), ("b", []), ("", []), ("c", [2]), ("", [])]
     assert logged(answer(), [8, 1, 9, 2, FAKE_END_TOKEN_ID]) == said
+
+
+def test_what_turns_out_to_be_a_call_has_no_logprobs() -> None:
+    assert logged(answer(), [7, 6, 1]) == [("", []), ("", []), ("b", [1])]
 
 
 def test_a_held_tokens_logprobs_are_told_at_the_end_or_not_at_all() -> None:
