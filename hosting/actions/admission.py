@@ -140,7 +140,7 @@ def _check_number(asked: Asked, meter: Meter, now: datetime.datetime) -> None:
 def _check_room(
     asked: Asked, budgets: list[Meter], max_tokens: int | None, now: datetime.datetime
 ) -> None:
-    prompt = math.ceil(content_bytes(asked.content) / _BYTES_PER_TOKEN)
+    prompt = math.ceil(_bytes(asked.content) / _BYTES_PER_TOKEN)
     answer = min(_SHORT_ANSWER_TOKENS if max_tokens is None else max_tokens, _SHORT_ANSWER_TOKENS)
     for meter in budgets:
         wanted = min(prompt + answer, max(prompt + 1, meter.limit))
@@ -157,18 +157,17 @@ def _most_tokens(asked: Asked, max_tokens: int | None, context: int | None) -> i
     if max_tokens is None:
         return room
     of_template = asked.model.template_tokens + 64 * (1 + len(asked.content))
-    return min(room, content_bytes(asked.content) + of_template + max_tokens)
+    return min(room, _bytes(asked.content) + of_template + max_tokens)
 
 
-def content_bytes(content: Any) -> int:
-    """Of all text in it, whatever its form."""
+def _bytes(content: Any) -> int:
     match content:
         case str():
             return len(content.encode())
         case dict():
-            return sum(content_bytes(key) + content_bytes(value) for key, value in content.items())
+            return sum(_bytes(key) + _bytes(value) for key, value in content.items())
         case list() | tuple():
-            return sum(map(content_bytes, content))
+            return sum(map(_bytes, content))
         case None:
             return 0
     return 4

@@ -18,7 +18,6 @@ from django.http import StreamingHttpResponse
 from rest_framework.response import Response
 
 from engine import wire
-from hosting.actions.admission import content_bytes
 from hosting.actions.database_threads import in_database_thread
 from hosting.actions.meters import Meter
 from hosting.actions.repeats import RENEW_SECONDS, Served, hold, start_or_repeat
@@ -35,7 +34,7 @@ from hosting.api.timings import timing_headers
 from hosting.engine_client import EngineUnavailable, StreamLost
 
 ADMISSION_SECONDS = 10.0
-READ_BYTES_PER_SECOND = 100_000  # by intake, where it is busy with others' texts too
+READ_LETTERS_PER_SECOND = 100_000  # by intake, where it is busy with others' texts too
 HEARTBEAT_SECONDS = 10.0
 _ENGINE_POLL_SECONDS = 0.25
 _STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -51,8 +50,8 @@ class Run:
         self._generations = served.generations
         self._is_repeat = served.is_repeat
         self._key = call.repeat_key
-        num_bytes = sum(content_bytes(order.content) for order in call.orders)
-        self._admission_seconds = ADMISSION_SECONDS + num_bytes / READ_BYTES_PER_SECOND
+        num_letters = sum(len(one.request) for one in served.generations)
+        self._admission_seconds = ADMISSION_SECONDS + num_letters / READ_LETTERS_PER_SECOND
         self._reply = call.make_reply(served.generations)
         self._started = self._held_at = time.monotonic()
         self._loop = asyncio.get_running_loop()

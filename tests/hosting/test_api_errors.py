@@ -318,7 +318,7 @@ async def test_longer_texts_are_waited_for_longer(
 ) -> None:
     monkeypatch.setattr("hosting.api.run.ADMISSION_SECONDS", 0.0)
     assert (await ask(api)).status_code == 503
-    monkeypatch.setattr("hosting.api.run.READ_BYTES_PER_SECOND", 1)
+    monkeypatch.setattr("hosting.api.run.READ_LETTERS_PER_SECOND", 1)
     assert (await ask(api)).status_code == 200
 
 
