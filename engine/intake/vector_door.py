@@ -23,8 +23,6 @@ _BEFORE = (
     "<|im_start|>user\n"
 )
 _AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
-
-
 _SLICE_TOKENS = 8192  # some hundredths of a second
 
 # Reads some of the texts at each step and returns the work

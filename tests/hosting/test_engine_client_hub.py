@@ -249,15 +249,21 @@ async def test_a_request_submitted_again_after_a_loss_is_another_stream(
         await task
 
 
+async def begun_anew(rig: Rig) -> Exchange:
+    """Redis loses the request while all stay connected; another engine has it since."""
+    await asyncio.to_thread(rig.redis.flushall)
+    await asyncio.to_thread(rig.queue, "a")
+    next_engine = await asyncio.to_thread(rig.engine, "engine-2")
+    await asyncio.to_thread(pull_ids, next_engine)
+    return next_engine
+
+
 async def test_what_follows_a_loss_that_no_connection_noticed_is_not_told_as_the_same_answer(
     rig: Rig, engine: Exchange, hub: Hub
 ) -> None:
     emit(engine, "a", *answer(3)[:3])
     task = await following(hub)
-    await asyncio.to_thread(rig.redis.flushall)
-    await asyncio.to_thread(rig.queue, "a")
-    next_engine = await asyncio.to_thread(rig.engine, "engine-2")
-    await asyncio.to_thread(pull_ids, next_engine)
+    next_engine = await begun_anew(rig)
     await in_thread(next_engine, *answer(9))
 
     with pytest.raises(StreamLost):
@@ -283,10 +289,7 @@ async def test_who_follows_before_and_who_after_a_loss_have_an_answer_each(
 ) -> None:
     emit(engine, "a", *answer(3)[:3])
     before = await following(hub)
-    await asyncio.to_thread(rig.redis.flushall)
-    await asyncio.to_thread(rig.queue, "a")
-    next_engine = await asyncio.to_thread(rig.engine, "engine-2")
-    await asyncio.to_thread(pull_ids, next_engine)
+    next_engine = await begun_anew(rig)
     await in_thread(next_engine, *answer(9)[:3])
     after = await following(hub)
     await in_thread(next_engine, *answer(9)[3:])

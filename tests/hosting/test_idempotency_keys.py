@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -195,29 +196,37 @@ async def test_what_nobody_follows_is_cancelled_after_a_while(
     assert (await ask(api)).json()["id"] != f"chatcmpl-{row.pk.hex}"
 
 
-async def test_who_follows_says_so_again_and_again(
-    api: AsyncClient, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def keep_alive(parts: AsyncIterator[bytes]) -> None:
+    """Read until it is said, and with it, that somebody follows."""
+    while b"keep-alive" not in await anext(parts):
+        pass
+
+
+@pytest.fixture
+def _says_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hosting.api.run.RENEW_SECONDS", 0.0)
     monkeypatch.setattr("hosting.api.run.HEARTBEAT_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("_says_so_often")
+async def test_who_follows_says_so_again_and_again(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
     engine.script = ENDLESS
     parts = aiter((await ask(api, stream=True)).streaming_content)
     await long_unfollowed()
-    while b"keep-alive" not in await anext(parts):
-        pass
+    await keep_alive(parts)
     assert (await IdempotencyKey.objects.aget()).followed_until > timezone.now()
 
 
+@pytest.mark.usefixtures("_says_so_often")
 async def test_a_database_that_is_away_for_a_moment_ends_no_answer(
-    api: AsyncClient, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+    api: AsyncClient, engine: ScriptedEngine
 ) -> None:
-    monkeypatch.setattr("hosting.api.run.RENEW_SECONDS", 0.0)
-    monkeypatch.setattr("hosting.api.run.HEARTBEAT_SECONDS", 0.05)
     engine.script = ENDLESS
     parts = aiter((await ask(api, stream=True)).streaming_content)
     with lost_database() as failed:
-        while b"keep-alive" not in await anext(parts):
-            pass
+        await keep_alive(parts)
     assert failed
     await sync_to_async(engine.emit)(str((await Generation.objects.aget()).pk), finished())
     assert b"[DONE]" in b"".join([part async for part in parts])

@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from accounts.keys import create_api_key
-from accounts.models import User
+from accounts.models import ApiKey, User
+from accounts.models.policy import MOST_DAYS
 
-MOST_DAYS = 36_500
-MOST_LETTERS = 100  # of a key's name in the database
+MOST_LETTERS = ApiKey._meta.get_field("name").max_length or 0
 
 
 class Command(BaseCommand):
