@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 
 import pytest
 
@@ -29,3 +30,14 @@ def test_work_that_ends_in_time_is_left_alone() -> None:
     with TimeLimit(60.0):
         pass
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+class _EndsSlowly:
+    def __del__(self) -> None:
+        time.sleep(5.0)
+
+
+def test_an_alarm_that_a_destructor_swallows_comes_again() -> None:
+    with pytest.raises(TooSlow), TimeLimit(0.01):
+        _EndsSlowly()
+        time.sleep(5.0)
