@@ -44,7 +44,8 @@ class UserManager(BaseUserManager["User"]):
         return self.filter(is_superuser=True, is_active=True)
 
     def is_last_administrator(self, person: User) -> bool:
-        return [*self.administrators()[:2]] == [person]
+        """Within a transaction: until it ends nobody else stops being one."""
+        return [*self.administrators().select_for_update()] == [person]
 
 
 class User(AbstractBaseUser, PermissionsMixin):

@@ -114,14 +114,14 @@ class Order:
         return _command(generation, self, terms)
 
 
-def start_generation(order: Order, *, num_together: int = 1) -> Generation:
+def start_generation(order: Order, *, num_left: int = 1) -> Generation:
     """Admit it, commit the row, then submit it. With Redis away it waits for `reconcile`.
-    `num_together`: how many one call begins.
+    `num_left`: how many the same call still begins, it included; they share what limits leave.
 
     Raises Refusal where a limit is met; the service's own work meets none.
     """
     with transaction.atomic(savepoint=False):
-        terms = _terms(order, num_together)
+        terms = _terms(order, num_left)
         generation = _row(order, terms)
         generation.meters = terms.meters
         command = order.command(generation, terms)
@@ -228,7 +228,7 @@ def _teams_of(order: Order) -> tuple[str, ...]:
     return tuple(f"group:{pk}" for pk in ids)
 
 
-def _terms(order: Order, num_together: int) -> Terms:
+def _terms(order: Order, num_left: int) -> Terms:
     asked = Asked(
         user=order.user,
         api_key=order.api_key,
@@ -236,7 +236,7 @@ def _terms(order: Order, num_together: int) -> Terms:
         content=order.content,
         max_tokens=order.most_answer_tokens,
         num_prompts=order.num_prompts,
-        num_together=num_together,
+        num_left=num_left,
     )
     return unlimited(asked) if order.kind == Generation.Kind.TITLE else admit(asked)
 

@@ -50,8 +50,7 @@ def delete_person(user: User, *, actor: User, address: str) -> None:
     tenant = tenant_of(user.pk)
     with transaction.atomic():
         User.objects.hold(user.pk)
-        others = User.objects.administrators().exclude(pk=user.pk).select_for_update()
-        if user.is_superuser and not others:
+        if User.objects.is_last_administrator(user):
             raise Refusal("last_administrator", "The last administrator cannot be deleted.")
         end_open_generations(user_id=user.pk)
         ids = [str(pk) for pk in Generation.objects.of(user.pk).values_list("pk", flat=True)]

@@ -38,7 +38,10 @@ def _check_an_engine_lives() -> None:
 
 def _start_all(orders: Sequence[Order]) -> list[Generation]:
     with transaction.atomic():
-        return [start_generation(order, num_together=len(orders)) for order in orders]
+        left = range(len(orders), 0, -1)
+        return [
+            start_generation(order, num_left=num) for order, num in zip(orders, left, strict=True)
+        ]
 
 
 def cancel_generations(generations: Sequence[Generation]) -> None:

@@ -6,7 +6,7 @@
     system, in the middle           user text in <system-reminder>: hoisting it would move the
                                     whole prefix, and many templates refuse it there
 
-Neighbouring texts of the user are one message: templates want turns to alternate.
+Neighbours of one role are one message: templates want turns to alternate.
 """
 
 from __future__ import annotations
@@ -38,10 +38,15 @@ def chat_messages(messages: Any, *, system: Any = None) -> list[Message]:
 
 
 def _append(said: list[Message], message: Message) -> None:
-    if said and message["role"] == said[-1]["role"] == "user":
-        said[-1]["content"] += "\n\n" + message["content"]
-    else:
+    if not said or message["role"] != said[-1]["role"] or message["role"] == "tool":
         said.append(message)
+        return
+    last = said[-1]
+    for text in ("content", "reasoning_content"):
+        if parts := [one[text] for one in (last, message) if one.get(text)]:
+            last[text] = "\n\n".join(parts)
+    if calls := [*last.get("tool_calls", ()), *message.get("tool_calls", ())]:
+        last["tool_calls"] = calls
 
 
 def _system_text(system: Any) -> str:

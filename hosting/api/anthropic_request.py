@@ -11,6 +11,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from hosting.actions.conversations import get_servable_model
+from hosting.actions.refusals import Refusal
 from hosting.api.anthropic_messages import chat_messages
 from hosting.api.chat_request import ChatRequest, read_chat_request
 from hosting.api.checked import checked
@@ -18,7 +20,6 @@ from hosting.api.dialect import Caller
 from hosting.api.errors import invalid
 from hosting.api.sampling_fields import MAX_STOP_STRINGS, optional
 from hosting.fields import Flag, Number, Text, Whole
-from hosting.models import HostedModel
 
 ALIAS = "anthropic/"  # Claude Code's model list shows only names that begin so
 _TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
@@ -90,7 +91,11 @@ def model_name(name: str) -> str:
 
 
 def _is_servable(name: str) -> bool:
-    return HostedModel.objects.servable().filter(name=name).exists()
+    try:
+        get_servable_model(name)
+    except Refusal:
+        return False
+    return True
 
 
 def _tools(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -50,6 +50,8 @@ class ChatCompletionRequest(SamplingFields):
     guided_json = serializers.JSONField(**optional())
     guided_regex = Text(**optional())
     guided_choice = serializers.ListField(child=Text(), **optional())
+    functions = serializers.JSONField(**optional())
+    function_call = serializers.JSONField(**optional())
     guided_grammar = Text(**optional())
     grammar = Text(**optional())
     reasoning_effort = serializers.ChoiceField(choices=_EFFORTS, **optional())
@@ -104,6 +106,9 @@ def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
 def _refuse_unsupported(data: dict[str, Any]) -> None:
     if data.get("ignore_eos"):
         raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
+    for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
+        if data.get(old):
+            raise unsupported(old, f"Send {new!r} instead.")
     if "top_logprobs" in data and not data.get("logprobs"):
         raise invalid("top_logprobs", "This needs 'logprobs': true.")
 

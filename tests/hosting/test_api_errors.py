@@ -116,6 +116,8 @@ async def test_a_bad_field_is_named(api: AsyncClient, fields: dict[str, Any], pa
     [
         ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0]"),
         ({"ignore_eos": True}, "ignore_eos"),
+        ({"functions": [{"name": "add", "parameters": {}}]}, "functions"),
+        ({"function_call": {"name": "add"}}, "function_call"),
     ],
 )
 async def test_what_is_not_supported_is_refused_by_name(

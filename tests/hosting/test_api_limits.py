@@ -117,6 +117,25 @@ async def test_more_choices_than_there_may_ever_be_are_not_worth_a_retry(
     assert (await ask(api, n=5)).status_code == 200
 
 
+async def test_choices_share_what_a_limit_leaves(
+    api: KeyedClient, person: User, model: HostedModel, engine: ScriptedEngine
+) -> None:
+    await Quota.objects.acreate(user=person, tokens_per_minute=1000)
+    assert (await ask(api, n=3, max_tokens=4000)).status_code == 200
+    budgets = [generate.budget_tokens for generate in engine.generates]
+    assert budgets == [333, 333, 334]
+
+
+async def test_choices_that_never_fit_together_are_not_worth_a_retry(
+    api: KeyedClient, person: User, model: HostedModel, engine: ScriptedEngine
+) -> None:
+    await Quota.objects.acreate(user=person, tokens_per_minute=1000)
+    long = [{"role": "user", "content": "x" * 2000}]
+    refused = await ask(api, messages=long, n=3)
+    assert (refused.status_code, refused["x-should-retry"]) == (429, "false")
+    assert (await ask(api, messages=long)).status_code == 200
+
+
 async def test_a_model_out_of_scope_is_forbidden(
     api: KeyedClient, model: HostedModel, engine: ScriptedEngine
 ) -> None:

@@ -284,6 +284,27 @@ async def test_claude_codes_next_turn_keeps_the_prefix(
     ]
 
 
+async def test_neighbours_of_one_role_are_one_message(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "now", "input": {}}
+    said = [
+        {"role": "user", "content": "Hi"},
+        {"role": "user", "content": "there"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "Well."}]},
+        {"role": "assistant", "content": "Let me see."},
+        {"role": "assistant", "content": [{"type": "text", "text": "The time:"}, call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]},
+    ]
+    assert (await ask(api, messages=said)).status_code == 200
+    user, assistant, result = engine.generates[0].messages or ()
+    assert user["content"] == "Hi\n\nthere"
+    assert assistant["reasoning_content"] == "Well."
+    assert assistant["content"] == "Let me see.\n\nThe time:"
+    assert [one["id"] for one in assistant["tool_calls"]] == ["toolu_1"]
+    assert result["role"] == "tool"
+
+
 async def test_claude_codes_title_is_answered(api: AsyncClient, engine: ScriptedEngine) -> None:
     events = await events_of(await send(api, claude_code.title_request(), **claude_code.HEADERS))
     assert events[-1] == {"type": "message_stop"}

@@ -45,8 +45,9 @@ async def test_one_model_is_found_by_its_name(api: AsyncClient, model: HostedMod
     assert (await api.get("/v1/models/org/big")).json()["id"] == "org/big"
 
 
-async def test_an_unknown_model_is_404(api: AsyncClient, model: HostedModel) -> None:
-    response = await api.get("/v1/models/gone")
+@pytest.mark.parametrize("name", ["gone", "de%00mo", "%00"])
+async def test_an_unknown_model_is_404(api: AsyncClient, model: HostedModel, name: str) -> None:
+    response = await api.get(f"/v1/models/{name}")
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "model_not_found"
 
