@@ -111,6 +111,7 @@ class ModelHandle:
             weight_bytes=self.weight_bytes,
             context_limit_tokens=self.spec.context_limit_tokens or self._context_limit_tokens,
             is_batchable=self.is_batchable,
+            wants_boundaries=self._reuse is not None and self._reuse.wants_boundaries,
         )
 
     def configure(self, spec: wire.ModelSpec) -> None:

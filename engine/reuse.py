@@ -97,6 +97,11 @@ class PrefixReuse:
         self._persistable: list[Query] = []
         self._waits: dict[str, _Wait] = {}  # by request_id
 
+    @property
+    def wants_boundaries(self) -> bool:
+        """Other rows are copied, and begin, wherever they are cut."""
+        return self._needs.has_boundaries
+
     def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> float | None:
         """Until when (monotonic) to wait for the disk before computing; None: no need to wait.
 

@@ -22,6 +22,8 @@ class Reuse(Protocol):
 
     spec: wire.ModelSpec
 
+    @property
+    def wants_boundaries(self) -> bool: ...
     def begin(
         self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]
     ) -> float | None: ...
@@ -55,6 +57,10 @@ class SafeReuse:
     @spec.setter
     def spec(self, spec: wire.ModelSpec) -> None:
         self._inner.spec = spec
+
+    @property
+    def wants_boundaries(self) -> bool:
+        return self._inner.wants_boundaries
 
     def begin(self, live: LiveRequest, *, prefill_seconds: Callable[[int], float]) -> float | None:
         return self._try(lambda: self._inner.begin(live, prefill_seconds=prefill_seconds))

@@ -26,8 +26,10 @@ class Door:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    def check(self, generate: wire.Generate, spec: wire.ModelSpec) -> wire.Work:
-        """Raises Refusal."""
+    def check(
+        self, generate: wire.Generate, spec: wire.ModelSpec, *, finds_boundaries: bool = True
+    ) -> wire.Work:
+        """Raises Refusal. Boundaries take another rendering each."""
         folder = self.open_folder(spec)
         check_limits(generate)
         check_sampling(generate.sampling, vocabulary_size=folder.vocabulary_size)
@@ -36,7 +38,7 @@ class Door:
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
         limit_tokens = min(limit_tokens, generate.max_context_tokens or limit_tokens)
         try:
-            prompt = _prompt(generate, folder, limit_tokens - 1)
+            prompt = _prompt(generate, folder, limit_tokens - 1, finds_boundaries=finds_boundaries)
         except TooManyTokens as error:
             raise _too_long(generate, limit_tokens, error) from error
         if not prompt.token_ids:
@@ -55,7 +57,8 @@ class Door:
         check_begun(generate)
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
         try:
-            return len(_prompt(generate, folder, limit_tokens).token_ids)
+            prompt = _prompt(generate, folder, limit_tokens, finds_boundaries=False)
+            return len(prompt.token_ids)
         except TooManyTokens as error:
             if error.is_estimate:
                 raise _too_long(generate, limit_tokens, error) from error
@@ -77,9 +80,11 @@ class Door:
         self._library.forget_texts(at_once=at_once)
 
 
-def _prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Prompt:
+def _prompt(
+    generate: wire.Generate, folder: ModelFolder, max_tokens: int, *, finds_boundaries: bool
+) -> Prompt:
     if generate.messages is not None:
-        return render_prompt(generate, folder, max_tokens)
+        return render_prompt(generate, folder, max_tokens, finds_boundaries=finds_boundaries)
     return Prompt(token_ids=tokenize_prompt(generate, folder, max_tokens))
 
 

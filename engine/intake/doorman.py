@@ -15,6 +15,7 @@ from engine.intake import refusal
 from engine.intake.door import Door
 from engine.intake.grammar_check import grammars_of
 from engine.intake.grammar_desk import GrammarDesk
+from engine.intake.heartbeats import Heartbeats
 from engine.intake.memory_check import MemoryCheck
 from engine.intake.model_folder import MAX_FOLDERS
 from engine.intake.refusal import Refusal, invalid
@@ -57,7 +58,8 @@ class Doorman:
         self._queue = queue
         self._door = door
         self._desk = desk
-        self._memory_check = MemoryCheck(queue.beats)
+        self._heartbeats = Heartbeats(queue.beats)
+        self._memory_check = MemoryCheck(self._heartbeats.get)
         self._on_trial: dict[str, _Checked] = {}  # by entry_id
         self._being_read: dict[str, _BeingRead] = {}  # by entry_id, whose turn is next first
         self._models_line: str | None = None
@@ -97,7 +99,7 @@ class Doorman:
             return
         self._next_round = time.monotonic() + ROUND_SECONDS
         self._door.forget_texts(at_once=self._queue.is_anything_to_be_forgotten())
-        self._memory_check.prepare()
+        self._heartbeats.prepare()
         if self._learn_models():
             self._warm_up()
 
@@ -138,10 +140,11 @@ class Doorman:
         generate = command
         spec = self._spec(generate.model)
         _check_kind(spec, wire.ModelKind.GENERATE)
-        work = self._memory_check.check(
-            self._door.check(generate, spec),
-            param="messages" if generate.messages is not None else "prompt",
+        work = self._door.check(
+            generate, spec, finds_boundaries=self._heartbeats.wants_boundaries(spec.name)
         )
+        param = "messages" if generate.messages is not None else "prompt"
+        work = self._memory_check.check(work, param=param)
         if grammars := grammars_of(generate):
             checked = _Checked(entry=entry, work=work, spec=spec, grammars=grammars)
             self._on_trial[entry.entry_id] = checked

@@ -7,32 +7,25 @@ is served by whichever engine has the room; where no engine says anything, nothi
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Iterable
 
 from engine import wire
 from engine.intake import refusal
 
-_FRESH_SECONDS = 2.0
-_IDLE_SECONDS = 0.9
 _LEAST_OUTPUT_TOKENS = 256  # with less room an answer is not worth beginning
 
 Beats = Callable[[], Iterable[wire.EngineStatus]]
 
 
 class MemoryCheck:
-    """Used by one thread. `beats` reads the engines' last heartbeats."""
+    """`beats`: the engines' last heartbeats."""
 
-    def __init__(self, beats: Beats, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, beats: Beats) -> None:
         self._beats = beats
-        self._clock = clock
-        self._read_at = float("-inf")
-        self._memories: dict[str, list[_Place]] = {}
 
     def check(self, work: wire.Work, *, param: str) -> wire.Work:
         """The work, its answer no longer than there is room for. Raises Refusal."""
-        self._refresh(_FRESH_SECONDS)
-        places = self._memories.get(work.model, [])
+        places = self._places(work.model)
         if not places:
             return work
         best = max(places, key=lambda one: one.most_tokens(work))
@@ -50,8 +43,7 @@ class MemoryCheck:
 
     def check_vectors(self, work: wire.VectorWork, *, param: str) -> wire.VectorWork:
         """The work, if its longest text fits alone; `param` holds the texts. Raises Refusal."""
-        self._refresh(_FRESH_SECONDS)
-        places = self._memories.get(work.model, [])
+        places = self._places(work.model)
         lengths = [len(one) for one in work.inputs]
         longest = max(lengths)
         if not places or any(one.room_tokens(longest) == longest for one in places):
@@ -66,18 +58,8 @@ class MemoryCheck:
             unloadable=best.pinned_that_holds(best.bytes_with(longest) - best.limit_bytes),
         )
 
-    def prepare(self) -> None:
-        """To be called while nobody waits: then the next request seldom waits for heartbeats."""
-        self._refresh(_IDLE_SECONDS)
-
-    def _refresh(self, fresh_seconds: float) -> None:
-        if self._clock() - self._read_at < fresh_seconds:
-            return
-        self._read_at = self._clock()
-        self._memories = {}
-        for beat in self._beats():
-            for place in _places(beat):
-                self._memories.setdefault(place.memory.name, []).append(place)
+    def _places(self, model: str) -> list[_Place]:
+        return [place for beat in self._beats() for place in _places(beat, model)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +95,11 @@ class _Place:
         return min(pinned, key=lambda one: one.weight_bytes).name if pinned else None
 
 
-def _places(beat: wire.EngineStatus) -> Iterable[_Place]:
+def _places(beat: wire.EngineStatus, model: str) -> Iterable[_Place]:
     if beat.memory is None:
         return
     for memory in beat.memory.models:
-        if memory.needs is not None:
+        if memory.name == model and memory.needs is not None:
             yield _Place(
                 memory=memory,
                 needs=memory.needs,

@@ -50,20 +50,21 @@ class Prompt:
     has_thought: bool = False
 
 
-def render_prompt(generate: wire.Generate, folder: ModelFolder, max_tokens: int) -> Prompt:
-    """Raises Refusal and TooManyTokens."""
+def render_prompt(
+    generate: wire.Generate, folder: ModelFolder, max_tokens: int, *, finds_boundaries: bool
+) -> Prompt:
+    """A publication ends at a boundary, whoever wants others. Raises Refusal and TooManyTokens."""
     template, said = _understand(generate, folder)
     rendered = _render(template, said, is_begun=generate.continues_last)
     encoder = folder.encoder
     token_ids = encoder.encode_rendered(
         rendered, marker=said.marker, max_tokens=max_tokens, whose=generate.tenant
     )
-    boundaries = token_positions(
-        turn_starts(rendered, said, template),
-        rendered,
-        token_ids,
-        encoder.controls_in(template.source),
-    )
+    boundaries: tuple[int, ...] = ()
+    if finds_boundaries or generate.publication is not None:
+        starts = turn_starts(rendered, said, template)
+        controls = encoder.controls_in(template.source)
+        boundaries = token_positions(starts, rendered, token_ids, controls)
     if generate.publication is not None:
         return _published(token_ids, boundaries)
     ending = rendered.rstrip()

@@ -25,13 +25,14 @@ class RowStatus(Part, frozen=True, kw_only=True):
 
 class ModelStatus(Part, frozen=True, kw_only=True):
     """`state` is loading | loaded | failed. Bytes are those of the weights, the fraction is of a
-    load."""
+    load. `wants_boundaries`: of use is what intake finds of them (Work.boundaries)."""
 
     name: str
     state: str
     weight_bytes: int = 0
     context_limit_tokens: int = 0
     is_batchable: bool = True
+    wants_boundaries: bool = True
     detail: str = ""
     loaded_fraction: float | None = None
 

@@ -72,6 +72,16 @@ def test_rows_decode_past_the_models_modules(
     assert [isinstance(one, direct_step.DirectStep) for one in decoding] == [is_direct]
 
 
+@pytest.mark.parametrize(
+    ("recipe", "wanted"), [("tiny-qwen3", False), ("tiny-gemma3", True), ("tiny-mamba", True)]
+)
+def test_boundaries_are_wanted_by_models_that_cannot_be_cut_anywhere(
+    recipe: str, wanted: bool
+) -> None:
+    spec = wire.ModelSpec(name="m", path=str(tiny_model_path(recipe)))
+    assert loaded(make_shelf(), spec).status.wants_boundaries == wanted
+
+
 def test_scores_of_encoders_always_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_encoder(tmp_path, "bert")
     spec = wire.ModelSpec(name="m", path=str(tmp_path), kind=wire.ModelKind.EMBED)

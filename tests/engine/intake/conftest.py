@@ -91,11 +91,17 @@ def door() -> Door:
 def check(door: Door, tmp_path: Path) -> Check:
     """Check a request against the folder. Raises Refusal."""
 
-    def check(*, context_limit_tokens: int | None = None, **changes: Any) -> wire.Work:
+    def check(
+        *,
+        context_limit_tokens: int | None = None,
+        finds_boundaries: bool = True,
+        **changes: Any,
+    ) -> wire.Work:
         spec = wire.ModelSpec(
             name="demo", path=str(tmp_path), context_limit_tokens=context_limit_tokens
         )
-        return door.check(make_generate("a", **changes), spec)
+        generate = make_generate("a", **changes)
+        return door.check(generate, spec, finds_boundaries=finds_boundaries)
 
     return check
 

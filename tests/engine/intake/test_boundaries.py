@@ -85,10 +85,15 @@ def test_a_raw_prompt_has_no_boundaries(make_folder: MakeFolder, check: Check) -
     assert check(prompt="abcd").boundaries == ()
 
 
-def test_a_publication_is_the_system_prompt_alone(make_folder: MakeFolder, check: Check) -> None:
+@pytest.mark.parametrize("finds_boundaries", [True, False])
+def test_a_publication_is_the_system_prompt_alone(
+    make_folder: MakeFolder, check: Check, finds_boundaries: bool
+) -> None:
     make_folder()
     system = {"role": "system", "content": "Everybody's preamble."}
-    published = check(messages=[system], publication="p1", max_tokens=1)
+    published = check(
+        messages=[system], publication="p1", max_tokens=1, finds_boundaries=finds_boundaries
+    )
     used = check(messages=[system, {"role": "user", "content": "x"}])
     length = len(published.prompt_token_ids)
     assert published.publication == "p1"

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from engine import wire
 from engine.intake.door import Door
 from engine.intake.doorman import Doorman
@@ -15,7 +17,7 @@ from engine.intake.model_folder import Library
 from engine.transport import Entry, IntakeQueue
 from engine.transport.intake_queue import Admission
 from hosting.engine_client import EngineClient
-from tests.makers import make_generate
+from tests.makers import make_generate, make_status
 
 
 class CountingQueue(IntakeQueue):
@@ -71,14 +73,35 @@ class AdmittingQueue(IntakeQueue):
     def __init__(self, redis_url: str, closing: threading.Event, num_requests: int) -> None:
         super().__init__(redis_url, name="intake-1")
         self.admitted: list[str] = []
+        self.works: list[Any] = []
+        self.statuses: list[wire.EngineStatus] = []
         self._closing = closing
         self._num_requests = num_requests
 
     def admit(self, entry: Entry, work: Any, spec: wire.ModelSpec) -> Admission:
         self.admitted.append(entry.request_id)
+        self.works.append(work)
         if len(self.admitted) == self._num_requests:
             self._closing.set()
         return super().admit(entry, work, spec)
+
+    def beats(self) -> list[wire.EngineStatus]:
+        return self.statuses
+
+
+@pytest.mark.parametrize("of_use", [True, False])
+def test_boundaries_are_looked_for_where_they_are_of_use(
+    redis_url: str, folder: Path, of_use: bool
+) -> None:
+    client, closing = EngineClient(redis_url), threading.Event()
+    client.publish_models((wire.ModelSpec(name="demo", path=str(folder)),))
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    client.submit(make_generate("one", messages=tuple(messages)))
+    queue = AdmittingQueue(redis_url, closing, num_requests=1)
+    status = wire.ModelStatus(name="demo", state="loaded", wants_boundaries=of_use)
+    queue.statuses = [make_status(models=(status,))]
+    Doorman(queue, Door(Library()), GrammarDesk()).run(closing)
+    assert bool(queue.works[0].boundaries) == of_use
 
 
 def test_thousands_of_texts_keep_nobody_waiting(redis_url: str, folder: Path) -> None:

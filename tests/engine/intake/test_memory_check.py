@@ -82,18 +82,6 @@ def test_where_nobody_says_anything_nothing_is_refused() -> None:
     assert MemoryCheck(lambda: [make_status()]).check(work, param="messages") == work
 
 
-def test_a_request_waits_for_heartbeats_when_nobody_has_read_them_meanwhile() -> None:
-    reads, now = [], [0.0]
-    check = MemoryCheck(lambda: [reads.append(now[0]) or beat(900)][:1], clock=lambda: now[0])
-    for now[0] in (0.0, 0.4, 1.9, 2.1, 3.5):
-        check.check(work_of(10), param="messages")
-    assert reads == [0.0, 2.1]
-    for now[0] in (3.5, 4.0, 4.5, 5.5):
-        check.prepare()
-        check.check(work_of(10), param="messages")
-    assert reads == [0.0, 2.1, 3.5, 4.5, 5.5]
-
-
 def vector_work(*lengths: int) -> wire.VectorWork:
     return wire.VectorWork(
         request_id="v",
