@@ -2,19 +2,30 @@
 
 A tokenizer looks for added tokens first and splits at them; what is between two never sees what is
 beyond. So before a control token of the template the text may be cut, unless the token takes in
-what is before it, or another one may begin there.
+what is before it, or another one may begin there. What is left most tokenizers split into words
+before they look for tokens: there it may be cut before the blank between two of them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from itertools import chain
+from collections.abc import Collection, Iterable
+from itertools import chain, product
 
 import tokenizers
+from tokenizers import AddedToken
 
 PART_CHARACTERS = 256  # at least, but for the last part
 _PROBES = ("Probe  one\n\n", " \n two.\tThree")
+_BLANK = "(?<=[A-Za-z]) (?=[A-Za-z])"
+_BEFORE_BLANKS = (
+    *("a", "The", "don't", "We'LL", "x1y", "3rd", "\n\nfoo", "  bar", "\tq", " .baz", "(un", "_b"),
+    *("--an", "HTTPServer", "mcDon", "nai\u0308ve", "\u65e5\u672cx", "\u00c5E", "'s", "1,000a"),
+)
+_BEHIND_BLANKS = (
+    *(" a", " The", " don't", " LL", " s", " x1", " Q\n", " b  c", " q.", " mcDon", " A-b", " i,"),
+    *(" e\u0301", " n\u65e5", " HTTPServer\n\n", " a1b2", " o'clock", " f(x)", " z\t", " w "),
+)
 
 
 class Seams:
@@ -27,21 +38,21 @@ class Seams:
             for spelling in sorted(controls & added.keys(), key=len, reverse=True)
             if _stands_alone(added[spelling]) and not _is_entered(spelling, added.keys())
         ]
-        self._pattern = re.compile("|".join(map(re.escape, seams))) if seams else None
-        if self._pattern is not None and not _is_same(tokenizer, seams):
-            self._pattern = None
+        patterns = list(map(re.escape, seams)) if _is_same(tokenizer, seams) else []
+        if _splits_at_blanks(tokenizer, added.values()):
+            patterns.append(_BLANK)
+        self._pattern = re.compile("|".join(patterns)) if patterns else None
 
     def parts(self, text: str) -> list[str]:
         """They are `text`, one after the other. A longer text begins with the same parts but for
         the last."""
-        starts = [0]
-        for found in self._pattern.finditer(text) if self._pattern else ():
-            if found.start() - starts[-1] >= PART_CHARACTERS:
-                starts.append(found.start())
+        starts, pattern = [0], self._pattern
+        while pattern and (found := pattern.search(text, starts[-1] + PART_CHARACTERS)):
+            starts.append(found.start())
         return [text[start:stop] for start, stop in zip(starts, [*starts[1:], None], strict=True)]
 
 
-def _stands_alone(token: tokenizers.AddedToken) -> bool:
+def _stands_alone(token: AddedToken) -> bool:
     return not (token.lstrip or token.single_word or token.normalized)
 
 
@@ -64,3 +75,26 @@ def _is_same(tokenizer: tokenizers.Tokenizer, seams: list[str]) -> bool:
         return False
     whole, *others = (one.ids for one in encodings)
     return whole == list(chain.from_iterable(others))
+
+
+def _splits_at_blanks(tokenizer: tokenizers.Tokenizer, added: Iterable[AddedToken]) -> bool:
+    """Whether a blank between letters begins a word, whatever is around it: a look at what every
+    tokenizer in use does, on every tokenizer."""
+    if tokenizer.pre_tokenizer is None or any(map(_may_hold_a_blank, added)):
+        return False
+    words = {text: _words(tokenizer, text) for text in (*_BEFORE_BLANKS, *_BEHIND_BLANKS)}
+    return all(
+        _words(tokenizer, before + behind) == words[before] + words[behind]
+        for before, behind in product(_BEFORE_BLANKS, _BEHIND_BLANKS)
+    )
+
+
+def _may_hold_a_blank(token: AddedToken) -> bool:
+    return token.rstrip or not _stands_alone(token) or bool(re.search(_BLANK, token.content))
+
+
+def _words(tokenizer: tokenizers.Tokenizer, text: str) -> list[str]:
+    """As its model gets them."""
+    if tokenizer.normalizer is not None:
+        text = tokenizer.normalizer.normalize_str(text)
+    return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text)]

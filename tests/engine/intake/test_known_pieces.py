@@ -12,7 +12,15 @@ import pytest
 import tokenizers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 
 from engine import wire
 from engine.intake import piece_cache, seams
@@ -39,6 +47,24 @@ def as_added(**how: bool) -> Callable[[Tokenizer], None]:
     return add
 
 
+def in_words(pattern: str) -> Any:
+    """As tokenizers with a pattern of their own have it."""
+    split = pre_tokenizers.Split(Regex(pattern), behavior="isolated")
+    return pre_tokenizers.Sequence(
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+
+
+QWEN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m"
+    r"|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re"
+    r"|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+BLANKS = normalizers.Replace(" ", "▁")
 KINDS: dict[str, tuple[Any, Any, Callable[[Tokenizer], None]]] = {
     "bytes": (None, pre_tokenizers.ByteLevel(add_prefix_space=False), as_added()),
     "prefix-space": (None, pre_tokenizers.ByteLevel(add_prefix_space=True), as_added()),
@@ -49,6 +75,11 @@ KINDS: dict[str, tuple[Any, Any, Callable[[Tokenizer], None]]] = {
         None,
         as_added(),
     ),
+    "qwen": (normalizers.NFC(), in_words(QWEN), as_added()),
+    "o200k": (None, in_words(O200K), as_added()),
+    "gemma": (BLANKS, pre_tokenizers.Split(" ", behavior="merged_with_previous"), as_added()),
+    "words-with-blanks": (None, in_words(r"\w+ ?|."), as_added()),
+    "two-words": (None, in_words(r"\w+( a)?| \w+|."), as_added()),
     "lower": (normalizers.Lowercase(), pre_tokenizers.ByteLevel(), as_added()),
     "lstrip": (None, pre_tokenizers.ByteLevel(), as_added(lstrip=True)),
     "rstrip": (None, pre_tokenizers.ByteLevel(), as_added(rstrip=True)),
@@ -97,6 +128,25 @@ def test_usual_tokenizers_can_be_cut() -> None:
     text = "<|im_start|>" + "x" * 300 + "<|im_start|>y"
     uncut = [kind for kind, one in cut.items() if len(one.parts(text)) == 1]
     assert uncut == ["lstrip", "single-word", "normalized", "overlapping"]
+
+
+def test_words_can_be_cut_off_where_a_tokenizer_splits_before_them() -> None:
+    cut = {kind: Seams(trained(kind), frozenset()) for kind in KINDS}
+    assert [kind for kind, one in cut.items() if len(one.parts("x" * 300 + " thing")) == 2] == [
+        *("bytes", "prefix-space", "metaspace-first", "metaspace-always", "qwen", "o200k", "lower"),
+        "overlapping",
+    ]
+    assert cut["qwen"].parts("x" * 300 + " 1\n then  there a") == [
+        "x" * 300 + " 1\n then  there",
+        " a",
+    ]
+
+
+def test_a_token_that_begins_within_a_word_is_not_cut() -> None:
+    tokenizer = trained("bytes")
+    tokenizer.add_tokens(["of the"])
+    text = "x" * 300 + " of the thing"
+    assert Seams(tokenizer, frozenset()).parts(text) == [text]
 
 
 def test_a_tokenizer_that_cannot_read_the_probe_is_not_cut() -> None:
