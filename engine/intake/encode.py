@@ -94,12 +94,12 @@ class Encoder:
         ids = ((one, self._tokenizer.token_to_id(one)) for one in self._control)
         return {one: found for one, found in ids if found is not None and one in template_source}
 
-    def encode_rendered(
-        self, rendered: str, *, marker: str, max_tokens: int, whose: str
+    def encode_recurring(
+        self, text: str, *, marker: str, max_tokens: int, whose: str
     ) -> tuple[int, ...]:
-        """Only what `whose` has not sent a moment ago is tokenized. Raises TooManyTokens, at once
-        when a text is far too long."""
-        pieces = [piece for piece in rendered.split(marker) if piece]
+        """A text that may come again with another end: only what `whose` has not sent a moment ago
+        is tokenized. Raises TooManyTokens, at once when it is far too long."""
+        pieces = [piece for piece in text.split(marker) if piece]
         self._check_characters(pieces, max_tokens)
         parts = [part for piece in pieces for part in self._seams.parts(piece)]
         known = {part: self.pieces.find(whose, part) for part in parts}
@@ -133,7 +133,7 @@ class Encoder:
         return tokenizers.Encoding.merge(encodings)
 
     def encode_fill_in_middle(
-        self, layout: Layout, *, prefix: str, suffix: str, max_tokens: int
+        self, layout: Layout, *, prefix: str, suffix: str, max_tokens: int, whose: str
     ) -> tuple[int, ...]:
         """Both texts are text, whatever they spell; only the layout's own tokens control."""
         marker = _unused_character([prefix, suffix])
@@ -144,7 +144,9 @@ class Encoder:
         token_ids = tuple(self._tokenizer.encode("").ids[:1])
         for control, text in layout.pieces(broken(prefix), broken(suffix)):
             token_ids += (self.token_id(control) or 0,)
-            token_ids += self.encode_broken(text, marker=marker, max_tokens=max_tokens)
+            token_ids += self.encode_recurring(
+                text, marker=marker, max_tokens=max_tokens, whose=whose
+            )
         return _within(max_tokens, token_ids)
 
     def token_id(self, spelling: str) -> int | None:

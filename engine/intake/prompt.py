@@ -27,22 +27,26 @@ def tokenize_prompt(
     """Raises Refusal or TooManyTokens."""
     if generate.prompt_token_ids is not None:
         return _checked_ids(generate.prompt_token_ids, folder.vocabulary_size, max_tokens)
-    prompt = check_text("prompt", generate.prompt)
     if generate.suffix is not None:
-        return _fill_in_middle(prompt, check_text("suffix", generate.suffix), folder, max_tokens)
+        return _fill_in_middle(generate, folder, max_tokens)
+    prompt = check_text("prompt", generate.prompt)
     if not prompt:
         raise invalid("prompt", "prompt must not be empty.")
     return folder.encoder.encode_prompt(prompt, max_tokens=max_tokens)
 
 
 def _fill_in_middle(
-    prefix: str, suffix: str, folder: ModelFolder, max_tokens: int
+    generate: wire.Generate, folder: ModelFolder, max_tokens: int
 ) -> tuple[int, ...]:
     layout = find_layout(folder.encoder.token_id)
     if layout is None:
         raise invalid("suffix", "This model cannot fill in the middle: it has no tokens for it.")
     return folder.encoder.encode_fill_in_middle(
-        layout, prefix=prefix, suffix=suffix, max_tokens=max_tokens
+        layout,
+        prefix=check_text("prompt", generate.prompt),
+        suffix=check_text("suffix", generate.suffix),
+        max_tokens=max_tokens,
+        whose=generate.tenant,
     )
 
 

@@ -57,7 +57,7 @@ def render_prompt(
     template, said = _understand(generate, folder)
     rendered = _render(template, said, is_begun=generate.continues_last)
     encoder = folder.encoder
-    token_ids = encoder.encode_rendered(
+    token_ids = encoder.encode_recurring(
         rendered, marker=said.marker, max_tokens=max_tokens, whose=generate.tenant
     )
     boundaries: tuple[int, ...] = ()

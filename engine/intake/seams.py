@@ -82,6 +82,8 @@ def _splits_at_blanks(tokenizer: tokenizers.Tokenizer, added: Iterable[AddedToke
     tokenizer in use does, on every tokenizer."""
     if tokenizer.pre_tokenizer is None or any(map(_may_hold_a_blank, added)):
         return False
+    if tokenizer.normalizer is not None and any(one.normalized for one in added):
+        return False
     words = {text: _words(tokenizer, text) for text in (*_BEFORE_BLANKS, *_BEHIND_BLANKS)}
     return all(
         _words(tokenizer, before + behind) == words[before] + words[behind]
@@ -90,7 +92,8 @@ def _splits_at_blanks(tokenizer: tokenizers.Tokenizer, added: Iterable[AddedToke
 
 
 def _may_hold_a_blank(token: AddedToken) -> bool:
-    return token.rstrip or not _stands_alone(token) or bool(re.search(_BLANK, token.content))
+    strips = token.lstrip or token.rstrip or token.single_word
+    return strips or bool(re.search(_BLANK, token.content))
 
 
 def _words(tokenizer: tokenizers.Tokenizer, text: str) -> list[str]:

@@ -29,6 +29,7 @@ from engine.intake.model_folder import Library
 from engine.intake.piece_cache import KEEP_SECONDS, PieceCache
 from engine.intake.seams import Seams
 from tests.engine.intake.conftest import SPECIAL, Check, MakeFolder, make_tokenizer
+from tests.engine.intake.test_prompts import FIM
 from tests.makers import make_generate
 
 TEXTS = ["the theory of the thing\n\nthen  there", " and other things", "<|im <|end a<|b"] * 20
@@ -198,6 +199,21 @@ def test_of_a_conversation_that_goes_on_only_what_is_new_is_tokenized(
     assert counted.num_characters == 0
     check(messages=talk(question, "an answer", "go on"), **limit)
     assert counted.num_characters < 200
+
+
+def test_of_a_gap_only_what_is_new_is_tokenized(
+    make_folder: MakeFolder, door: Door, check: Check
+) -> None:
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens(list(FIM))
+    folder = make_folder(tokenizer=tokenizer)
+    encoder = door.open_folder(wire.ModelSpec(name="demo", path=str(folder))).encoder
+    counting = encoder._tokenizer = CountingTokenizer(encoder._tokenizer)  # type: ignore[assignment]
+    limit = {"context_limit_tokens": 100_000}
+    check(prompt="some words " * 200 + "typ", suffix="and more " * 100, **limit)
+    counting.num_characters = 0  # type: ignore[attr-defined]
+    check(prompt="some words " * 200 + "typed", suffix="and more " * 100, **limit)
+    assert counting.num_characters < 300
 
 
 def test_what_somebody_else_has_sent_is_tokenized_all_the_same(
