@@ -40,16 +40,36 @@ def in_blocks(
     `mask` [B or 1, H or 1, n or 1, L] or of fewer axes: booleans, or numbers to add; "causal": the
     last query sees all keys. `sinks` [H]: a score of each head that draws on no value.
     """
+    queries = queries * scale
+    mx.eval(queries, keys, values)
+    attended = attend(
+        np.asarray(queries),
+        np.asarray(keys),
+        np.asarray(values),
+        is_causal=isinstance(mask, str),
+        mask=mask if isinstance(mask, mx.array) else None,
+        sinks=None if sinks is None else np.asarray(sinks),
+    )
+    return mx.array(attended)
+
+
+def attend(
+    queries: Floats,
+    keys: Floats,
+    values: Floats,
+    *,
+    is_causal: bool,
+    mask: mx.array | None = None,
+    sinks: Floats | None = None,
+) -> Floats:
+    """The same of arrays of NumPy; `queries` are scaled already."""
     rows, heads, num_queries, _ = queries.shape
     key_heads, num_keys = keys.shape[1:3]
     shape = (rows, key_heads, heads // key_heads, num_queries)
-    is_causal = isinstance(mask, str)
-    queries = queries * scale
-    mx.eval(queries, keys, values)
-    all_queries = np.asarray(queries).reshape(*shape, -1)
-    all_keys, all_values = np.asarray(keys).swapaxes(-1, -2), np.asarray(values)
-    given = _by_key_head(mask, (*shape, num_keys)) if isinstance(mask, mx.array) else None
-    sink = None if sinks is None else np.asarray(sinks).reshape(key_heads, -1, 1, 1)
+    all_queries = queries.reshape(*shape, -1)
+    all_keys, all_values = keys.swapaxes(-1, -2), values
+    given = None if mask is None else _by_key_head(mask, (*shape, num_keys))
+    sink = None if sinks is None else sinks.reshape(key_heads, -1, 1, 1)
     attended = np.empty((*shape, values.shape[-1]), np.float32)
     for row, head, query in _blocks(shape, num_keys):
         block = all_queries[row, head, :, query]
@@ -64,7 +84,7 @@ def in_blocks(
         sums = _exponentiate(scores, None if sink is None else sink[head])
         drawn = (lines @ all_values[row, head, :seen]).reshape(*block.shape[:-1], -1)
         np.divide(drawn, sums, out=attended[row, head, :, query])
-    return mx.array(attended.reshape(rows, heads, num_queries, -1))
+    return attended.reshape(rows, heads, num_queries, -1)
 
 
 def _blocks(shape: tuple[int, int, int, int], num_keys: int) -> Iterator[Block]:

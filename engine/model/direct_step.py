@@ -1,11 +1,9 @@
 """A decode step of models that are built as Llama's or Qwen3's, without their modules.
 
 Of a token's time much is the way through Python's objects, layer by layer; on CUDA most is handing
-over one operation after the other (cuda_layer.py). Here a layer's arrays are at hand.
-
-mlx-lm's families write their layers alike, many to the letter: where a layer's code is the same as
-Llama's or Qwen3's, so is what it computes. Prompts, and models of other kinds, go the family's own
-way, and so does a model that answers otherwise like this when it is loaded.
+over one operation after the other (cuda_layer.py). Here a layer's arrays are at hand. Models of
+other kinds go the family's own way, and so does one that answers otherwise like this when it is
+loaded.
 """
 
 from __future__ import annotations
@@ -17,16 +15,15 @@ from typing import Any
 import mlx.core as mx
 from mlx import nn
 from mlx.utils import tree_flatten
-from mlx_lm.models import llama, qwen3
 from mlx_lm.models.base import create_attention_mask
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
 from engine.model import cuda_heads, kernels
-from engine.model.caches import Caches, new_caches
+from engine.model.caches import Caches
 from engine.model.capability import NO_BATCH_ERRORS, check_step
 from engine.model.cuda_layer import CudaLayer, may_take
 from engine.model.direct_layer import DirectLayer, function_of
-from engine.model.reading import parts_of
+from engine.model.structure import known_layers, parts_of
 
 Forward = Callable[..., mx.array]
 
@@ -85,11 +82,8 @@ class DirectStep:
 
 def _making(model: Any) -> Iterator[DirectStep | None]:
     """None for each layer that is made, at last the step; nothing where it is not known."""
-    body, head = parts_of(model)
-    layers = getattr(body, "layers", None)
-    if not layers or head is None or not all(map(_is_known, layers)):
-        return
-    if any(type(one) is not KVCache for one in new_caches(model)):
+    layers = known_layers(model)
+    if layers is None:
         return
     on_cuda = kernels.plans_shapes(model)
     if on_cuda and not _is_plain(model, layers):
@@ -101,15 +95,6 @@ def _making(model: Any) -> Iterator[DirectStep | None]:
     yield DirectStep(model, made, on_cuda=on_cuda)
 
 
-def _is_known(layer: Any) -> bool:
-    """Whether it is written as Llama's, or Qwen3's."""
-    return (
-        _says_the_same(layer, llama.TransformerBlock)
-        and _says_the_same(layer.self_attn, llama.Attention, qwen3.Attention)
-        and _says_the_same(layer.mlp, llama.MLP)
-    )
-
-
 def _is_plain(model: Any, layers: list[Any]) -> bool:
     """Whether all parts are what the kernels on CUDA take the place of, in one dtype."""
     parameters: Any = tree_flatten(model.parameters())
@@ -119,13 +104,3 @@ def _is_plain(model: Any, layers: list[Any]) -> bool:
         and all(type(part) in _PLAIN for part in parts)
         and all(may_take(layer) for layer in layers)
     )
-
-
-def _says_the_same(part: Any, *known: Any) -> bool:
-    return _text_of(type(part)) in map(_text_of, known)
-
-
-def _text_of(kind: Any) -> Any:
-    """All that the code of its call says, wherever it stands."""
-    code = getattr(kind.__call__, "__code__", None)
-    return code and (code.co_code, code.co_names, code.co_varnames, code.co_consts)

@@ -60,7 +60,16 @@ def unbind(model: Any) -> bool:
 
 def plans_shapes(model: Any) -> bool:
     """Whether what cuda_attention.py says of shapes is true of it."""
-    return any(getattr(one, _ATTENTION, None) is ON_CUDA[_ATTENTION] for one in _modules_of(model))
+    return _attends_by(model, ON_CUDA)
+
+
+def attends_in_numpy(model: Any) -> bool:
+    """Slices do, in float32 (cpu_attention.py)."""
+    return _attends_by(model, ON_CPU)
+
+
+def _attends_by(model: Any, ours: Kernels) -> bool:
+    return any(getattr(one, _ATTENTION, None) is ours[_ATTENTION] for one in _modules_of(model))
 
 
 def _replace(model: Any, old: Kernels, new: Kernels) -> bool:

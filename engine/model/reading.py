@@ -7,7 +7,7 @@ or the embedding): where these two give the same bits as the whole model, they s
 
 Of the last layer only keys and values are kept, and the last position's state goes on. What nobody
 asks for is never evaluated; so there the last layer is called twice, for its last position and for
-those before.
+those before. On x86 processors models that are built as Llama's go another way (cpu_body.py).
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
+from mlx_lm.models.cache import KVCache
 
 from engine.model import caches as row_caches
-from engine.model import cpu_attention
+from engine.model import cpu_attention, kernels
 from engine.model.caches import Caches
+from engine.model.cpu_body import CpuBody, make_cpu_body
+from engine.model.structure import parts_of
 
 _PROBE = ((11, 7, 5, 13, 17),)
+_CUT = 2  # the probe is read in two slices
 _TOLERANCE = 0.05  # of the largest logit: one position is not computed as several are
 
 LastLogits = Callable[[mx.array, Caches], mx.array]
@@ -39,12 +43,18 @@ class Reader:
         self.trims = False
         body, head = parts_of(model)
         self._layers: Any = getattr(body, "layers", None) or getattr(model, "layers", None)
+        self._cpu_body: CpuBody | None = None
         self.logits = self._find_logits(body, head)
-        is_same = _is_same(self._probe(), self._trimmed_probe())
+        whole = self._probe()
+        is_same = _is_same(whole, self._trimmed_probe())
         self.trims = self.trims and is_same
+        if self.trims and self.logits is not None and kernels.attends_in_numpy(model):
+            self._find_cpu_body(whole)
 
     def read(self, token_ids: mx.array, caches: Caches) -> None:
         """Fill the caches, lazily."""
+        if self._cpu_body is not None and are_plain(caches):
+            return self._cpu_body.read(token_ids, caches)
         with self._trimming(wants_last=False):
             self._model(token_ids, cache=caches)
 
@@ -53,12 +63,19 @@ class Reader:
             return None
 
         def logits(token_ids: mx.array, caches: Caches) -> mx.array:
+            if self._cpu_body is not None and are_plain(caches):
+                return self._cpu_body.logits(token_ids, caches)
             with self._trimming(wants_last=True):
                 states = body(token_ids, cache=caches)
             of_last: mx.array = head(states[:, -1:, :])
             return of_last[:, -1, :]
 
         return logits
+
+    def _find_cpu_body(self, whole: list[mx.array]) -> None:
+        self._cpu_body = make_cpu_body(self._model)
+        if self._cpu_body is not None and not _is_same(whole, self._probe()):
+            self._cpu_body = None
 
     @contextmanager
     def _trimming(self, *, wants_last: bool) -> Iterator[None]:
@@ -77,9 +94,10 @@ class Reader:
         """The caches after a few tokens, and logits where they can be had."""
         caches = row_caches.new_caches(self._model)
         tokens = mx.array(_PROBE, mx.uint32)
-        logits = [self.logits(tokens, caches)] if self.logits else []
+        self.read(tokens[:, :_CUT], caches)
+        logits = [self.logits(tokens[:, _CUT:], caches)] if self.logits else []
         if not logits:
-            self.read(tokens, caches)
+            self.read(tokens[:, _CUT:], caches)
         held: Any = tree_flatten([cache.state for cache in caches])
         return [one for _, one in held if isinstance(one, mx.array)] + logits
 
@@ -119,17 +137,6 @@ class _Trimmed:
         return self._layer(states[:, -1:], *arguments, **named)
 
 
-def parts_of(model: Any) -> tuple[Any, Any]:
-    """Body and head; None for one that is not where mlx-lm's models have it."""
-    model = getattr(model, "language_model", model)
-    body = getattr(model, "model", None) or getattr(model, "backbone", None)
-    head = getattr(model, "lm_head", None)
-    if head is None:  # the embedding serves as one
-        embedding = getattr(body, "embed_tokens", None) or getattr(body, "embeddings", None)
-        head = getattr(embedding, "as_linear", None)
-    return body, head
-
-
 def _are_whole(model: Any, body: Any, head: Any) -> bool:
     probe = mx.array(_PROBE, mx.uint32)
     whole = model(probe, cache=row_caches.new_caches(model))
@@ -138,6 +145,10 @@ def _are_whole(model: Any, body: Any, head: Any) -> bool:
     except (TypeError, ValueError, AttributeError):  # it wants other arguments
         return False
     return bool(mx.array_equal(whole, parts))
+
+
+def are_plain(caches: Caches) -> bool:
+    return all(type(one) is KVCache for one in caches)
 
 
 def _is_same(whole: list[mx.array], trimmed: list[mx.array] | None) -> bool:

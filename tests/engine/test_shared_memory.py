@@ -242,6 +242,8 @@ def test_what_memory_has_lost_of_a_row_that_gave_way_comes_from_disk(tmp_path: P
     wait_until(lambda: engine.prefixes._io.is_idle)  # type: ignore[union-attr]
     num_computed = len(engine.pieces("new"))
     engine.set_limit(100 * MIB)
+    engine.turn_until(lambda: len(engine.pieces("new")) > num_computed)
+    wait_until(lambda: engine.prefixes._io.is_idle)  # type: ignore[union-attr]
     engine.finish("new")
     assert sum(engine.pieces("new")[num_computed + 1 :]) < 256
     assert not engine.usage("new").cached_tokens  # it had computed that itself

@@ -75,6 +75,13 @@ def test_what_is_not_called_is_not_said_to_be_trimmed() -> None:
     assert Reader(Headless(loaded("tiny-qwen3").model)).trims
 
 
+@pytest.fixture
+def in_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where slices of such models are computed past it (test_cpu_body.py)."""
+    monkeypatch.setattr(reading, "make_cpu_body", lambda _: None)
+
+
+@pytest.mark.usefixtures("in_mlx")
 @pytest.mark.parametrize("name", ["tiny-qwen3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4"])
 def test_the_last_layer_is_trimmed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reader, model = Reader(loaded(name).model), loaded(name).model
@@ -102,6 +109,7 @@ def prompt(num_tokens: int) -> mx.array:
     return mx.array([[10 + at * 7919 % 3900 for at in range(num_tokens)]], mx.uint32)
 
 
+@pytest.mark.usefixtures("in_mlx")
 @pytest.mark.parametrize("num_tokens", [1, 2, 300])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_of_the_last_layer_caches_hold_what_the_whole_model_leaves_there(
@@ -124,6 +132,7 @@ def test_of_the_last_layer_caches_hold_what_the_whole_model_leaves_there(
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
+@pytest.mark.usefixtures("in_mlx")
 @pytest.mark.skipif(not kernels.is_x86_processor(), reason="elsewhere MLX computes it, lazily")
 def test_attention_that_nobody_asks_for_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     model = loaded("small-llama").model

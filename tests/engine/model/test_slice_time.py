@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import mlx.core as mx
+import pytest
 
 from engine import wire
 from engine.core.step import Join, Slice, Step
+from engine.model import reading
 from engine.model.runner import Runner
 from tests.engine.model.rig import loaded
 from tests.fakes import FakeClock
@@ -37,7 +39,10 @@ def make_slice(number: int) -> Slice:
     return Slice(row_ids=(1,), start_tokens=number * SLICE_TOKENS, token_ids=(tokens,))
 
 
-def test_a_slice_between_decode_steps_is_told_its_own_time() -> None:
+def test_a_slice_between_decode_steps_is_told_its_own_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "make_cpu_body", lambda _: None)  # it would not call the model
     clock = FakeClock()
     model = BlockingModel(loaded("tiny-qwen3").model, clock)
     runner = Runner(model, token_bytes=bytes, runs_ahead=False, clock=clock)

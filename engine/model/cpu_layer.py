@@ -1,0 +1,150 @@
+"""One layer of a model that is built as Llama's or Qwen3's, for a slice of a prompt, in NumPy.
+
+It computes what direct_layer.py says. MLX hands every operation to another thread, and its loops
+use no vectors on x86 processors. Weights and caches are MLX's: nothing is there twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+from mlx import nn
+
+from engine.model.cpu_slices import attend
+
+Floats = npt.NDArray[np.float32]
+
+_TURNS_AT_ONCE = 1024  # positions
+_WIDE_TOKENS = 256  # as many go through the wide part together: it stays small
+
+
+class Turns(NamedTuple):
+    """Cosines and sines [n, R / 2] of the positions of a slice; which of a head's numbers turn."""
+
+    cosines: Floats
+    sines: Floats
+    parts: tuple[slice, slice]
+
+    def last(self) -> Turns:
+        return Turns(self.cosines[-1:], self.sines[-1:], self.parts)
+
+    def apply(self, heads: Floats) -> Floats:
+        """`heads` [B, H, n, D], in place."""
+        first, second = heads[..., self.parts[0]], heads[..., self.parts[1]]
+        turned = first * self.cosines - second * self.sines
+        heads[..., self.parts[1]] = first * self.sines + second * self.cosines
+        heads[..., self.parts[0]] = turned
+        return heads
+
+
+class Rotation:
+    """What a model's rotary embedding does, found by turning ones. Positions are looked up."""
+
+    def __init__(self, rope: Any) -> None:
+        self._rope, half = rope, rope.dims // 2
+        apart = slice(0, half), slice(half, 2 * half)
+        self._parts = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if rope.traditional else apart
+        self._cosines = self._sines = np.empty((0, half), np.float32)
+
+    def turns(self, start: int, stop: int) -> Turns:
+        while len(self._cosines) < stop:
+            self._learn_more()
+        return Turns(self._cosines[start:stop], self._sines[start:stop], self._parts)
+
+    def _learn_more(self) -> None:
+        ones = np.zeros((1, 1, _TURNS_AT_ONCE, self._rope.dims), np.float32)
+        ones[..., self._parts[0]] = 1.0
+        turned = np.asarray(self._rope(mx.array(ones), offset=len(self._cosines)))[0, 0]
+        self._cosines = np.concatenate([self._cosines, turned[:, self._parts[0]]])
+        self._sines = np.concatenate([self._sines, turned[:, self._parts[1]]])
+
+
+class Norm:
+    """x / sqrt(mean(x^2) + eps) * weight"""
+
+    def __init__(self, norm: nn.RMSNorm) -> None:
+        self._weight, self._eps = np.asarray(norm.weight), np.float32(norm.eps)
+
+    def __call__(self, x: Floats) -> Floats:
+        squares = np.einsum("...d,...d->...", x, x)[..., None] / np.float32(x.shape[-1])
+        normed: Floats = x * (1.0 / np.sqrt(squares + self._eps))
+        normed *= self._weight
+        return normed
+
+
+class Product:
+    """x W^T + b"""
+
+    def __init__(self, part: Any) -> None:
+        self._turned = np.asarray(part.weight).T
+        self._bias = np.asarray(part.bias) if "bias" in part else None
+
+    def __call__(self, x: Floats) -> Floats:
+        product: Floats = x @ self._turned
+        if self._bias is not None:
+            product += self._bias
+        return product
+
+
+class CpuLayer:
+    def __init__(self, layer: Any) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        self._norm = Norm(layer.input_layernorm)
+        self._queries, self._keys, self._values, self._join = (
+            Product(attention[name]) for name in ("q_proj", "k_proj", "v_proj", "o_proj")
+        )
+        names = [name for name in ("q_norm", "k_norm") if name in attention]
+        self._norms = [Norm(attention[name]) for name in names]
+        self._num_heads, self._num_key_heads = attention.n_heads, attention.n_kv_heads
+        self._scale = np.float32(attention.scale)
+        self._second_norm = Norm(layer.post_attention_layernorm)
+        self._gate, self._up, self._narrow = (
+            Product(mlp[name]) for name in ("gate_proj", "up_proj", "down_proj")
+        )
+
+    def __call__(self, x: Floats, cache: Any, turns: Turns, *, wants_all: bool) -> Floats:
+        """x [B, n, hidden] before and after; if not `wants_all`, of the last position alone."""
+        normed = self._norm(x)
+        keys, values = self._remember(normed, cache, turns)
+        if not wants_all:
+            x, normed, turns = x[:, -1:], normed[:, -1:], turns.last()
+        queries = self._of_heads(self._queries(normed), self._num_heads)
+        if self._norms:
+            queries = self._norms[0](queries)
+        queries = turns.apply(queries)
+        queries *= self._scale
+        attended = attend(queries, keys, values, is_causal=True)
+        x = x + self._join(attended.swapaxes(1, 2).reshape(*x.shape[:2], -1))
+        return self._widened(x)
+
+    def keep(self, x: Floats, cache: Any, turns: Turns) -> None:
+        """Only what the cache is to hold of these positions."""
+        self._remember(self._norm(x), cache, turns)
+
+    def _remember(self, normed: Floats, cache: Any, turns: Turns) -> tuple[Floats, Floats]:
+        """Keys and values [B, Hkv, L, D] of the row, these positions' among them."""
+        keys = self._of_heads(self._keys(normed), self._num_key_heads)
+        if self._norms:
+            keys = self._norms[1](keys)
+        values = self._of_heads(self._values(normed), self._num_key_heads)
+        held = cache.update_and_fetch(mx.array(turns.apply(keys)), mx.array(values))
+        mx.eval(held)
+        return np.asarray(held[0]), np.asarray(held[1])
+
+    def _of_heads(self, x: Floats, num_heads: int) -> Floats:
+        """[B, n, H D] as [B, H, n, D]."""
+        return x.reshape(*x.shape[:2], num_heads, -1).swapaxes(1, 2)
+
+    def _widened(self, x: Floats) -> Floats:
+        flat = x.reshape(-1, x.shape[-1])
+        for start in range(0, len(flat), _WIDE_TOKENS):
+            part = flat[start : start + _WIDE_TOKENS]
+            normed = self._second_norm(part)
+            gate = self._gate(normed)
+            gate /= 1.0 + np.exp(-gate)
+            gate *= self._up(normed)
+            part += self._narrow(gate)
+        return x
