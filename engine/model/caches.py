@@ -105,6 +105,12 @@ def _growing_layers(caches: Caches) -> Iterator[Any]:
             yield layer
 
 
+def held_tokens(layer: Any) -> tuple[mx.array, mx.array, int]:
+    """Of a plain or padded layer: keys and values [B, H, L, D], and how many of L are not room."""
+    keys, values, *_, num_tokens = layer.state
+    return keys, values, num_tokens
+
+
 def bytes_per_token(caches: Caches) -> int:
     """What a token takes in the layers that hold one entry for each; padding takes the same."""
     return sum(_layer_bytes_per_token(layer) for layer in caches)

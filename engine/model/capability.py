@@ -8,7 +8,7 @@ is done with the answer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -46,17 +46,21 @@ def check_batching(model: Any) -> Iterator[bool | None]:
     yield _is_alike([rows.logits for rows in alone], together.logits)
 
 
-def check_step(model: Any, step: Any, *, has_batches: bool) -> Iterator[bool | None]:
-    """None after each forward; at last whether `step` in the place of this model gives its logits
-    in decode steps, of one row alone and, if it `has_batches`, of several."""
-    verdicts = []
+def check_steps(model: Any, steps: Sequence[Any], *, has_batches: bool) -> Iterator[int | None]:
+    """None after each forward; at last how many of `steps` give this model's logits in its place,
+    up to the first that does not: in decode steps of one row alone and, if it `has_batches`, of
+    several."""
+    if not steps:
+        yield 0
+        return
+    num_alike = len(steps)
     for prompts in (_PROMPTS[:1], _PROMPTS) if has_batches else (_PROMPTS[:1],):
-        both = [_Rows(model, prompts), _Rows(model, prompts, step=step)]
-        for rows in both:
+        models, *others = [_Rows(model, prompts, step=step) for step in (None, *steps)]
+        for rows in (models, *others):
             yield from rows.run()
-        first, second = (rows.logits for rows in both)
-        verdicts.append(_is_alike([first], second))
-    yield all(verdicts)
+        alike = [_is_alike([models.logits], rows.logits) for rows in others]
+        num_alike = min(num_alike, [*alike, False].index(False))
+    yield num_alike
 
 
 class _Rows:

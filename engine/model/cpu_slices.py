@@ -87,6 +87,32 @@ def attend(
     return attended.reshape(rows, heads, num_queries, -1)
 
 
+def attend_next(
+    queries: Floats,
+    keys: Floats,
+    values: Floats,
+    own_keys: Floats,
+    own_values: Floats,
+    *,
+    hidden: npt.NDArray[np.bool_] | None,
+) -> Floats:
+    """Of one token of each row, [B, H, 1, D] and [B, Hkv, 1, D], which sees itself and `keys` and
+    `values` [B, Hkv, L, D] but for what is `hidden` [B, 1, 1, L]. Queries are scaled already."""
+    rows, key_heads, num_keys, _ = keys.shape
+    grouped = queries.reshape(rows, key_heads, -1, queries.shape[-1])
+    scores = np.empty((*grouped.shape[:-1], num_keys + 1), np.float32)
+    earlier, own = scores[..., :num_keys], scores[..., num_keys:]
+    np.matmul(grouped, keys.swapaxes(-1, -2), out=earlier)
+    np.matmul(grouped, own_keys.swapaxes(-1, -2), out=own)
+    if hidden is not None:
+        np.copyto(earlier, _LOWEST, where=hidden)
+    sums = _exponentiate(scores, None)
+    attended: Floats = np.matmul(earlier, values)
+    attended += own * own_values
+    attended /= sums
+    return attended.reshape(queries.shape)
+
+
 def _blocks(shape: tuple[int, int, int, int], num_keys: int) -> Iterator[Block]:
     """`shape`: rows, key heads, query heads of each, queries."""
     rows, key_heads, group, num_queries = shape

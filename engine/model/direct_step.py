@@ -20,7 +20,8 @@ from mlx_lm.models.cache import BatchKVCache, KVCache
 
 from engine.model import cuda_heads, kernels
 from engine.model.caches import Caches
-from engine.model.capability import NO_BATCH_ERRORS, check_step
+from engine.model.capability import NO_BATCH_ERRORS, check_steps
+from engine.model.cpu_body import FewRowsStep, make_cpu_body
 from engine.model.cuda_layer import CudaLayer, may_take
 from engine.model.direct_layer import DirectLayer, function_of
 from engine.model.structure import known_layers, parts_of
@@ -35,17 +36,27 @@ _PLAIN = (nn.Linear, nn.RMSNorm, *cuda_heads.ROPES)
 def finding(model: Any, *, has_batches: bool) -> Iterator[Forward | None]:
     """None after each layer and each forward; at last how decode steps are called: the model, or
     what does the same sooner."""
-    step = verdict = None
+    step = None
+    ways: list[Forward] = []
+    num_alike: int | None = 0
     try:
         for step in _making(model):  # noqa: B007 - the last one is it
             yield None
-        if step is not None:
-            for verdict in check_step(model, step, has_batches=has_batches):  # noqa: B007
-                yield None
+        ways = _ways(model, step)
+        for num_alike in check_steps(model, ways, has_batches=has_batches):  # noqa: B007
+            yield None
     except NO_BATCH_ERRORS as error:
         logger.warning("decode steps go the model's own way", extra={"error": repr(error)})
-        verdict = False
-    yield step if step and verdict else model
+        num_alike = 0
+    yield [model, *ways][num_alike or 0]
+
+
+def _ways(model: Any, step: DirectStep | None) -> list[Forward]:
+    """The later ones are quicker."""
+    if step is None:
+        return []
+    body = make_cpu_body(model) if kernels.attends_in_numpy(model) else None
+    return [step] if body is None else [step, FewRowsStep(body, step)]
 
 
 def found(model: Any, *, has_batches: bool = True) -> Forward:

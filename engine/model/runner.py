@@ -74,6 +74,7 @@ class Runner:
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
         self._stacks = not on_cpu
         self._model, self._decode = model, decode or model
+        self._computes_at_once = getattr(self._decode, "computes_at_once", lambda num_rows: False)
         self._new_caches = new_caches or partial(row_caches.new_caches, model)
         self._token_bytes = token_bytes
         self._clock = clock
@@ -191,10 +192,15 @@ class Runner:
         """Submit `step` and wait for the one before; what has ended, in order."""
         outcome = self._submit(step)
         ended = (outcome,) if outcome is not None else ()
-        if self._runs_ahead or self._submitted is None or not (step.slices or step.joins):
+        if self._submitted is None or not self._is_told_at_once(step):
             return ended
         submitted, self._submitted = self._submitted, None
         return (*ended, self._collect(submitted))
+
+    def _is_told_at_once(self, step: Step) -> bool:
+        """A CPU has computed it by now, or somebody waits for it."""
+        is_awaited = bool(step.slices or step.joins)
+        return not self._runs_ahead and (is_awaited or self._computes_at_once(len(step.decodes)))
 
     def _submit(self, step: Step) -> Outcome | None:
         before, self._submitted = self._submitted, None

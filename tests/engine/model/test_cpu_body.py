@@ -12,10 +12,13 @@ import pytest
 from mlx import nn
 from mlx_lm.models import llama
 
-from engine.model import cpu_layer, kernels
+from engine import wire
+from engine.core.step import Join, Step
+from engine.model import cpu_layer, direct_step, kernels
 from engine.model.caches import new_caches
 from engine.model.cpu_body import make_cpu_body
 from engine.model.reading import Reader
+from engine.model.runner import Runner
 from tests.engine.model.rig import loaded
 
 SIZES = {
@@ -157,6 +160,23 @@ def test_a_model_whose_kernels_are_mlxs_stays_with_them() -> None:
         assert Reader(model)._cpu_body is None
     finally:
         kernels.bind(model, kernels.ON_CPU)
+
+
+@x86_only
+@pytest.mark.parametrize(("num_rows", "is_at_once"), [(1, True), (3, True), (4, False)])
+def test_steps_of_few_rows_are_told_at_once(num_rows: int, is_at_once: bool) -> None:
+    model = make_llama()
+    kernels.bind(model, kernels.ON_CPU)
+    runner = Runner(model, token_bytes=bytes, decode=direct_step.found(model))
+    sampling = wire.Sampling(seed=1, temperature=0.0)
+    joins = tuple(
+        Join(row_id=row, prompt_token_ids=(5 + row,), output_token_ids=(), sampling=sampling)
+        for row in range(num_rows)
+    )
+    rows = tuple(range(num_rows))
+    runner.run(Step(joins=joins, decodes=rows))
+    step = Step(decodes=rows)
+    assert [one.step is step for one in runner.run(step)] == [True] * is_at_once
 
 
 def test_weights_are_not_there_twice_and_go_with_their_model() -> None:

@@ -13,9 +13,12 @@ import mlx.core as mx
 import pytest
 from mlx import nn
 from mlx.utils import tree_flatten
-from mlx_lm.models import activations, gemma, llama, qwen2, qwen3
+from mlx_lm.models import activations, base, gemma, llama, qwen2, qwen3
 
 from engine.model import (
+    cpu_activation,
+    cpu_attention,
+    cpu_layer,
     cuda_attention,
     cuda_decode,
     cuda_gate,
@@ -84,10 +87,25 @@ def on_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(family, "swiglu", activations.swiglu)
 
 
-@pytest.fixture(params=["cuda", "elsewhere"])
+@pytest.fixture
+def in_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an x86 processor: few rows."""
+    for family in (llama, qwen2, qwen3):
+        monkeypatch.setattr(family, "scaled_dot_product_attention", cpu_attention.attention)
+        monkeypatch.setattr(family, "swiglu", cpu_activation.swiglu)
+
+
+@pytest.fixture
+def in_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
+    for family in (llama, qwen2, qwen3):
+        attention = base.scaled_dot_product_attention
+        monkeypatch.setattr(family, "scaled_dot_product_attention", attention)
+        monkeypatch.setattr(family, "swiglu", activations.swiglu)
+
+
+@pytest.fixture(params=["on_cuda", "in_numpy", "in_mlx"])
 def anywhere(request: pytest.FixtureRequest) -> None:
-    if request.param == "cuda":
-        request.getfixturevalue("on_cuda")
+    request.getfixturevalue(request.param)
 
 
 def history(model: Any, step: Any) -> mx.array:
@@ -217,13 +235,42 @@ def test_a_step_that_answers_otherwise_is_not_taken(monkeypatch: pytest.MonkeyPa
     assert direct_step.found(model) is model
 
 
+@pytest.mark.usefixtures("in_numpy")
+def test_few_rows_are_computed_past_mlx(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model(*KNOWN["qwen3"])
+    step = direct_step.found(model)
+    computed = []
+    attend_next = cpu_layer.attend_next
+
+    def count(queries: Any, *arrays: Any, **named: Any) -> Any:
+        computed.append(len(queries))
+        return attend_next(queries, *arrays, **named)
+
+    monkeypatch.setattr(cpu_layer, "attend_next", count)
+    batch = RowBatch(step)
+    for number in range(5):
+        batch.join([prefilled_row(model, number, 20 + number)])
+        logits_of(batch, 1)
+    assert computed == [one for one in (1, 2, 3) for _ in model.layers]
+
+
+@pytest.mark.usefixtures("in_numpy")
+def test_a_step_of_few_rows_that_answers_otherwise_is_not_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cpu_layer.Turns, "apply", lambda self, heads: heads)
+    step = direct_step.found(make_model(*KNOWN["qwen3"]))
+    assert isinstance(step, direct_step.DirectStep)
+
+
 @pytest.mark.usefixtures("anywhere")
 def test_other_caches_decode_the_models_way(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model(*KNOWN["qwen3"])
     step = direct_step.found(model)
     assert step is not model
     caches = [one.to_quantized(group_size=32) for one in prefilled_row(model, 1, 40).caches]
-    monkeypatch.setattr(step, "_model", lambda token_ids, *, cache: (token_ids, cache))
+    of_many = getattr(step, "_others", step)
+    monkeypatch.setattr(of_many, "_model", lambda token_ids, *, cache: (token_ids, cache))
     token = mx.array([[5]], mx.uint32)
     assert step(token, cache=caches) == (token, caches)
 
