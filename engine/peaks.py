@@ -53,6 +53,17 @@ class ModelPeaks:
         self.steps = PeakLearner(
             usual=usual.steps, largest=largest_step, learned=steps, may_fall=not runs_ahead
         )
+        self.knows_slices = False
+        self.follow()
+
+    def know_slices(self, bytes_for: Callable[[int], int]) -> None:
+        """What one of so many tokens takes is known, and peaks do not tell it."""
+        usual = self.estimate.correction.slices
+        parts = self.estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
+        activations, scores, _ = parts
+        factor = (bytes_for(_LARGEST_SLICE_TOKENS) - scores) / activations
+        self.slices = PeakLearner(usual=(factor, 1.0, usual[2]), largest=parts)
+        self.knows_slices = True
         self.follow()
 
     def follow(self) -> None:
@@ -92,6 +103,8 @@ class MeasuredRunner(PassingRunner):
         outcomes = self._runner.run(step)
         grown_bytes = max(0, self.num_bytes - held_bytes)
         measured_bytes = self._peaks.highest_bytes() - before_bytes - grown_bytes
+        if step.slices and self._estimate.computes_in_blocks:
+            measured_bytes += int(parts[1])  # which are NumPy's
         if step.joins and self.num_groups > 1:
             return outcomes  # the formula is that of one batch
         if grown_bytes and measured_bytes <= self._growing_bytes(step):
@@ -122,7 +135,7 @@ class MeasuredRunner(PassingRunner):
         if step.joins:
             longest = max(self._joined.values()) + self._num_decodes
             return self._model.steps, self._estimate.step_parts(len(step.decodes), longest)
-        if len(step.slices) != 1 or step.leaves:
+        if len(step.slices) != 1 or step.leaves or self._model.knows_slices:
             return self._model.slices, None  # where rows leave, others are copied
         (one,) = step.slices
         num_rows = len(one.row_ids)

@@ -22,6 +22,7 @@ from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model import direct_step, kernels
 from engine.model.caches import Caches, new_caches
+from engine.model.cpu_slices import BLOCK_SCORES
 from engine.model.direct_step import Forward
 from engine.model.encoder import load_encoder
 from engine.model.encoder_vectors import open_encoder
@@ -101,7 +102,7 @@ class DeviceShelf:
             kv_bits=spec.kv_bits,
             together_bytes=self._memory.together_bytes,
             composed_scores=ANY_SHAPE_SCORES if self._memory.kind == "cuda" else 0,
-            in_blocks=is_in_blocks and not _is_encoder(spec),
+            block_scores=BLOCK_SCORES if is_in_blocks and not _is_encoder(spec) else 0,
         )
 
     def active_bytes(self) -> int:
@@ -171,6 +172,8 @@ class DeviceShelf:
 
     def _measured(self, runner: Runner, peaks: ModelPeaks) -> MeasuredRunner:
         note_learned = self._estimates.note_learned
+        if runner.slice_bytes is not None:
+            peaks.know_slices(runner.slice_bytes)
         return MeasuredRunner(runner, peaks, self._memory.peaks, note_learned=note_learned)
 
     def _vector_handle(self, spec: wire.ModelSpec, loaded: LoadedModel) -> VectorHandle:

@@ -47,6 +47,10 @@ class CpuBody:
         states = self._compute(token_ids, caches, draws=True)
         return mx.array(self._head(self._norm(states[:, -1])))
 
+    def bytes_for(self, num_tokens: int) -> int:
+        """The most that a slice of so many tokens takes beside MLX's arrays."""
+        return max(layer.bytes_for(num_tokens) for layer in self._layers)
+
     @np.errstate(over="ignore", invalid="ignore")
     def step(self, token_ids: mx.array, caches: Caches) -> mx.array:
         """Token ids [B, 1] to logits [B, 1, V]."""

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from mlx import nn
 
-from engine.model.cpu_slices import Floats, attend, attend_next
+from engine.model.cpu_slices import BLOCK_SCORES, Floats, attend, attend_next
 
 _TURNS_AT_ONCE = 1024  # positions
-_WIDE_TOKENS = 256  # as many go through the wide part together: it stays small
 FEW_ROWS = 3  # are multiplied one by one sooner than together
 
 
@@ -93,6 +92,10 @@ class Product:
         self._turned = np.asarray(part.weight).T
         self._bias = np.asarray(part.bias) if "bias" in part else None
 
+    @property
+    def width(self) -> int:
+        return int(self._turned.shape[1])
+
     def __call__(self, x: Floats) -> Floats:
         flat = x.reshape(-1, x.shape[-1])
         if len(flat) <= FEW_ROWS:
@@ -106,6 +109,8 @@ class Product:
 
 
 class CpuLayer:
+    """Numbers are float32."""
+
     def __init__(self, layer: Any) -> None:
         attention, mlp = layer.self_attn, layer.mlp
         self._norm = Norm(layer.input_layernorm)
@@ -131,6 +136,12 @@ class CpuLayer:
         keys, values = map(np.asarray, held)
         attended = attend(self._asked(normed, turns), keys, values, is_causal=True)
         return self._joined(x, attended)
+
+    def bytes_for(self, num_tokens: int) -> int:
+        """What it takes beside MLX's arrays, at most: in its attention, or in its wide part."""
+        hidden, wide = self._join.width, self._gate.width
+        attending = num_tokens * (3 * hidden + 3 * self._queries.width + 2 * self._keys.width)
+        return 4 * max(attending + BLOCK_SCORES, num_tokens * (4 * hidden + 3 * wide))
 
     def keep(self, x: Floats, cache: Any, turns: Turns) -> None:
         """Only what the cache is to hold of these positions."""
@@ -178,12 +189,9 @@ class CpuLayer:
         return x.reshape(*x.shape[:2], num_heads, -1).swapaxes(1, 2)
 
     def _widened(self, x: Floats) -> Floats:
-        flat = x.reshape(-1, x.shape[-1])
-        for start in range(0, len(flat), _WIDE_TOKENS):
-            part = flat[start : start + _WIDE_TOKENS]
-            normed = self._second_norm(part)
-            gate = self._gate(normed)
-            gate /= 1.0 + np.exp(-gate)
-            gate *= self._up(normed)
-            part += self._narrow(gate)
+        normed = self._second_norm(x)
+        gate = self._gate(normed)
+        gate /= 1.0 + np.exp(-gate)
+        gate *= self._up(normed)
+        x += self._narrow(gate)
         return x

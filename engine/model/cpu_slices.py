@@ -11,6 +11,7 @@ nothing of them, and what comes before in the model's graph is evaluated here.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ import mlx.core as mx
 import numpy as np
 import numpy.typing as npt
 
-_BLOCK_SCORES = 2**17
+BLOCK_SCORES = 2**17
 _LEAST_QUERIES = 4  # of a block, as its keys are read anew
 _LOWEST = np.finfo(np.float32).min  # of what is hidden; as in MLX, all hidden are equal
 
@@ -71,11 +72,14 @@ def attend(
     given = None if mask is None else _by_key_head(mask, (*shape, num_keys))
     sink = None if sinks is None else sinks.reshape(key_heads, -1, 1, 1)
     attended = np.empty((*shape, values.shape[-1]), np.float32)
+    space = np.empty(_most_scores(shape, num_keys), np.float32)  # new pages would cost time
     for row, head, query in _blocks(shape, num_keys):
         block = all_queries[row, head, :, query]
         seen = num_keys - num_queries + query.stop if is_causal else num_keys
         of_heads = block.reshape(*block.shape[:2], -1, block.shape[-1])  # they share their keys
-        lines = of_heads @ all_keys[row, head, :, :seen]
+        size = math.prod(of_heads.shape[:3]) * seen
+        lines = space[:size].reshape(*of_heads.shape[:3], seen)
+        np.matmul(of_heads, all_keys[row, head, :, :seen], out=lines)
         scores = lines.reshape(*block.shape[:-1], seen)
         if given is not None:
             _add_mask(scores, given[row, head, :, query])
@@ -113,18 +117,24 @@ def attend_next(
     return attended.reshape(queries.shape)
 
 
+def _most_scores(shape: tuple[int, int, int, int], num_keys: int) -> int:
+    *_, group, num_queries = shape
+    least = group * min(num_queries, _LEAST_QUERIES) * num_keys
+    return min(math.prod(shape) * num_keys, max(BLOCK_SCORES, least))
+
+
 def _blocks(shape: tuple[int, int, int, int], num_keys: int) -> Iterator[Block]:
     """`shape`: rows, key heads, query heads of each, queries."""
     rows, key_heads, group, num_queries = shape
     of_query = group * num_keys
     of_head = of_query * num_queries
     of_row = of_head * key_heads
-    if of_row <= _BLOCK_SCORES:
-        sizes = (_BLOCK_SCORES // of_row, key_heads, num_queries)
-    elif of_head <= _BLOCK_SCORES:
-        sizes = (1, _BLOCK_SCORES // of_head, num_queries)
+    if of_row <= BLOCK_SCORES:
+        sizes = (BLOCK_SCORES // of_row, key_heads, num_queries)
+    elif of_head <= BLOCK_SCORES:
+        sizes = (1, BLOCK_SCORES // of_head, num_queries)
     else:
-        sizes = (1, 1, max(_LEAST_QUERIES, _BLOCK_SCORES // of_query))
+        sizes = (1, 1, max(_LEAST_QUERIES, BLOCK_SCORES // of_query))
     return itertools.product(
         _portions(rows, sizes[0]),
         _portions(key_heads, sizes[1]),

@@ -58,6 +58,11 @@ class Reader:
         with self._trimming(wants_last=False):
             self._model(token_ids, cache=caches)
 
+    @property
+    def bytes_for(self) -> Callable[[int], int] | None:
+        """What reading so many tokens takes, where that is not MLX's."""
+        return None if self._cpu_body is None else self._cpu_body.bytes_for
+
     def _find_logits(self, body: Any, head: Any) -> LastLogits | None:
         if body is None or head is None or not _are_whole(self._model, body, head):
             return None

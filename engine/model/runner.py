@@ -12,21 +12,20 @@ import dataclasses
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import mlx.core as mx
-import numpy as np
 
-from engine import wire
 from engine.cache.captures import Payload
 from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import kernels, snapshots
 from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
+from engine.model.drawing import Draw, submit_draw
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
-from engine.model.sampling import BatchSampler, DrawnRows, SampledRow, idle_row
+from engine.model.sampling import BatchSampler, SampledRow, idle_row
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,19 +36,11 @@ class _Prefilled:
     num_tokens: int
 
 
-class _Draw(NamedTuple):
-    """What is drawn for these rows, in their order; None: for nobody."""
-
-    row_ids: tuple[int | None, ...]
-    rows: list[SampledRow]
-    drawn: DrawnRows
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Submitted:
     step: Step
     submitted_at: float
-    draws: tuple[_Draw, ...] = ()
+    draws: tuple[Draw, ...] = ()
     sliced: tuple[Caches, ...] = ()
 
 
@@ -94,6 +85,11 @@ class Runner:
         if self._reader.logits is None:
             return None
         return 0.0 if self._reader.trims else 1 / len(self._model.layers)
+
+    @property
+    def slice_bytes(self) -> Callable[[int], int] | None:
+        """What a slice of so many tokens takes, where MLX does not count it."""
+        return self._reader.bytes_for
 
     @property
     def num_rows(self) -> int:
@@ -172,7 +168,7 @@ class Runner:
         """A row's next token from a copy of its logits; waited for."""
         sampler = BatchSampler()
         sampler.arrange([_sampled_row(join)])
-        (drawn,) = self._read(_draw((join.row_id,), sampler, copied[0]))
+        (drawn,) = submit_draw((join.row_id,), sampler, copied[0]).read(self._token_bytes)
         return drawn
 
     def reset(self) -> None:
@@ -235,7 +231,7 @@ class Runner:
 
     def _submit_slices(self, step: Step) -> _Submitted:
         submitted_at = self._clock()
-        draws: list[_Draw] = []
+        draws: list[Draw] = []
         sliced = tuple(self._run_slice(one, draws) for one in step.slices)
         return _Submitted(step=step, submitted_at=submitted_at, sliced=sliced, draws=tuple(draws))
 
@@ -252,7 +248,7 @@ class Runner:
             self._places = places
 
     def _submit_draw(self, step: Step, logits: mx.array, *, submitted_at: float) -> _Submitted:
-        draw = _draw(self._places, self._sampler, logits)
+        draw = submit_draw(self._places, self._sampler, logits)
         self._batch.feed(draw.drawn.token_ids)
         return _Submitted(step=step, submitted_at=submitted_at, draws=(draw,))
 
@@ -271,7 +267,7 @@ class Runner:
         self._batch.leave(row_ids)
         self._arrange()
 
-    def _run_slice(self, one: Slice, draws: list[_Draw]) -> Caches:
+    def _run_slice(self, one: Slice, draws: list[Draw]) -> Caches:
         """One forward for the rows of the slice. No logits are computed but for `draws`, which gets
         what it draws."""
         if one.start_tokens == 0:
@@ -289,7 +285,7 @@ class Runner:
             logits = self._reader.logits(token_ids, caches)
             sampler = BatchSampler()
             sampler.arrange([_sampled_row(join) for join in one.draws])
-            draws.append(_draw(one.row_ids, sampler, logits))
+            draws.append(submit_draw(one.row_ids, sampler, logits))
             self._note_first(one.draws, one.row_ids, logits)
         else:
             self._reader.read(token_ids, caches)
@@ -298,7 +294,7 @@ class Runner:
         self._keep_prefilled(one, caches)
         return caches
 
-    def _run_rows_of_slice(self, one: Slice, draws: list[_Draw]) -> Caches:
+    def _run_rows_of_slice(self, one: Slice, draws: list[Draw]) -> Caches:
         """Row by row, where the layouts of their caches differ."""
         singles = [
             dataclasses.replace(
@@ -338,56 +334,12 @@ class Runner:
     def _collect(self, before: _Submitted) -> Outcome:
         for caches in before.sliced:
             row_caches.evaluate(caches)
-        drawn = tuple(one for draw in before.draws for one in self._read(draw))
+        drawn = tuple(one for draw in before.draws for one in draw.read(self._token_bytes))
         now = self._clock()
         # A step begins when it is submitted or when the one before has ended.
         seconds = now - max(before.submitted_at, self._last_outcome_at)
         self._last_outcome_at = now
         return Outcome(step=before.step, seconds=seconds, drawn=drawn)
-
-    def _read(self, draw: _Draw) -> tuple[Drawn, ...]:
-        token_ids: list[int] = draw.drawn.token_ids.tolist()  # type: ignore[assignment]
-        logprobs = self._read_logprobs(draw.drawn, token_ids)
-        undefined: list[bool] = draw.drawn.is_undefined.tolist()  # type: ignore[assignment]
-        rows = zip(draw.row_ids, draw.rows, token_ids, undefined, strict=True)
-        return tuple(
-            Drawn(
-                row_id=row_id,
-                token_id=token_id,
-                logprobs=logprobs.get(index),
-                fault=row.advance(token_id),
-                is_undefined=is_undefined,
-            )
-            for index, (row_id, row, token_id, is_undefined) in enumerate(rows)
-            if row_id is not None
-        )
-
-    def _read_logprobs(
-        self, drawn: DrawnRows, token_ids: list[int]
-    ) -> dict[int, wire.PositionLogprobs]:
-        if drawn.drawn_logprobs is None:
-            return {}
-        assert drawn.top_token_ids is not None and drawn.top_logprobs is not None
-        of_drawn = np.array(drawn.drawn_logprobs)
-        top_ids, of_top = np.array(drawn.top_token_ids), np.array(drawn.top_logprobs)
-        return {
-            row: wire.PositionLogprobs(
-                token=self._token_logprob(token_ids[row], of_drawn[number]),
-                top=tuple(map(self._token_logprob, top_ids[number][:wanted], of_top[number])),
-            )
-            for number, (row, wanted) in enumerate(drawn.logprob_rows)
-        }
-
-    def _token_logprob(self, token_id: int, logprob: float) -> wire.TokenLogprob:
-        content = self._token_bytes(int(token_id))
-        return wire.TokenLogprob.of(int(token_id), content, max(float(logprob), -9999.0))
-
-
-def _draw(row_ids: tuple[int | None, ...], sampler: BatchSampler, logits: mx.array) -> _Draw:
-    """Submits the draw of these rows from `logits` [B, V]."""
-    drawn = sampler.draw(logits)
-    mx.async_eval(drawn.arrays)  # type: ignore[no-untyped-call]
-    return _Draw(row_ids, sampler.rows, drawn)
 
 
 def _sampled_row(join: Join) -> SampledRow:

@@ -40,14 +40,14 @@ class Numbers:
     """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element.
     `together_bytes`: so much of what is copied is alive twice. `composed_scores`: of slices with no
     more (queries by keys, of a head) attention is composed although it could be fused.
-    `in_blocks`: slices keep their scores in the processor's cache (model/cpu_slices.py)."""
+    `block_scores`: slices have no more of them at once (model/cpu_slices.py); 0: all."""
 
     compute_bytes: int
     may_fuse: bool
     kv_bits: int | None = None
     together_bytes: int = 0
     composed_scores: int = 0
-    in_blocks: bool = False
+    block_scores: int = 0
 
     @property
     def kv_bytes(self) -> float:
@@ -67,7 +67,13 @@ class Estimate:
         keeps_numbers = numbers.kv_bits is None
         may_fuse = numbers.may_fuse and keeps_numbers
         self._is_fused = may_fuse and shape.head_size in _FUSED_HEAD_SIZES
-        self._is_in_blocks = numbers.in_blocks and keeps_numbers and not shape.has_own_attention
+        is_in_blocks = keeps_numbers and not shape.has_own_attention
+        self._block_scores = numbers.block_scores if is_in_blocks else 0
+
+    @property
+    def computes_in_blocks(self) -> bool:
+        """Scores of slices are in no device's memory."""
+        return self._block_scores > 0
 
     @cached_property
     def token_bytes(self) -> float:
@@ -263,11 +269,13 @@ class Estimate:
 
     def _scores_bytes(self, queries: int, length: int) -> int:
         shape = self.shape
-        if self._is_in_blocks:
-            return 0
+        num_scores = shape.query_heads * queries * length
+        attended_bytes = shape.query_heads * queries * shape.head_size * 4
+        if self._block_scores:
+            return min(num_scores, self._block_scores) * 4 + attended_bytes
         if self._is_fused and queries > 8 and not self._composes(queries, length):
-            return shape.query_heads * queries * shape.head_size * 4
-        return shape.query_heads * queries * length * self.numbers.compute_bytes
+            return attended_bytes
+        return num_scores * self.numbers.compute_bytes
 
     def _composes(self, queries: int, length: int) -> bool:
         return self._is_fused and queries * length <= self.numbers.composed_scores

@@ -14,6 +14,7 @@ import dataclasses
 import gc
 import random
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from engine import wire
 from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.core.step import Join, Slice, Step
 from engine.model import direct_step, kernels
+from engine.model.cpu_slices import BLOCK_SCORES
 from engine.model.loader import load
 from engine.model.memory import DeviceMemory, PeakMeter
 from engine.model.runner import Runner
@@ -151,7 +153,7 @@ def open_model(name: str) -> tuple[Any, Estimate]:
         may_fuse=not on_cpu,
         together_bytes=DeviceMemory().together_bytes,
         composed_scores=ANY_SHAPE_SCORES if mx.cuda.is_available() else 0,
-        in_blocks=kernels.is_x86_processor(),
+        block_scores=BLOCK_SCORES if kernels.is_x86_processor() else 0,
     )
     return model, Estimate(shape, numbers, correction=usual)
 
@@ -179,6 +181,8 @@ def measure(name: str, model: Any, estimate: Estimate, mixes: list[Mix]) -> Iter
         token_bytes=bytes,
         together_bytes=estimate.numbers.together_bytes,
     )
+    if plain.slice_bytes is not None:
+        model_peaks.know_slices(plain.slice_bytes)
     runner = MeasuredRunner(plain, model_peaks, peaks)
     for number, mix in enumerate(mixes):
         gc.collect()
@@ -238,19 +242,24 @@ def compute(runner: MeasuredRunner, mix: Mix) -> int:
         meter.around(runner, Step(decodes=rows))
     meter.around(runner, Step(leaves=rows))
     meter.around(runner, Step())
+    tracemalloc.stop()
     return meter.highest
 
 
 class _Highest:
-    """The runner begins the peak anew at some steps."""
+    """What MLX and NumPy hold at most. The runner begins the peak anew at some steps."""
 
     def __init__(self) -> None:
         self.highest = 0
+        tracemalloc.start()
 
     def around(self, runner: MeasuredRunner, step: Step) -> None:
         mx.reset_peak_memory()
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
         runner.run(step)
-        self.highest = max(self.highest, mx.get_peak_memory())
+        _, highest = tracemalloc.get_traced_memory()
+        self.highest = max(self.highest, mx.get_peak_memory() + highest - before)
 
 
 def _tokens(row_id: int, start: int, stop: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 import weakref
 from typing import Any
 
@@ -91,7 +92,6 @@ def test_a_slice_gives_what_the_model_gives(
     kind: str, num_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu_layer, "_TURNS_AT_ONCE", 128)
-    monkeypatch.setattr(cpu_layer, "_WIDE_TOKENS", 50)
     assert_same(make_llama(**KINDS[kind]), num_rows, [1, 5, 300, 7, 1, 1])
 
 
@@ -177,6 +177,21 @@ def test_steps_of_few_rows_are_told_at_once(num_rows: int, is_at_once: bool) -> 
     runner.run(Step(joins=joins, decodes=rows))
     step = Step(decodes=rows)
     assert [one.step is step for one in runner.run(step)] == [True] * is_at_once
+
+
+@pytest.mark.parametrize("num_tokens", [40, 300, 700])
+@pytest.mark.parametrize("sizes", [{}, {"hidden_size": 192}, {"intermediate_size": 1500}])
+def test_what_a_slice_takes_is_known(sizes: dict[str, int], num_tokens: int) -> None:
+    model = make_llama(**sizes)
+    body = make_cpu_body(model)
+    assert body is not None
+    row = new_caches(model)
+    body.read(tokens(1, 5000), row)
+    tracemalloc.start()
+    body.read(tokens(1, num_tokens), row)
+    _, highest = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.75 * highest < body.bytes_for(num_tokens) < 1.4 * highest
 
 
 def test_weights_are_not_there_twice_and_go_with_their_model() -> None:

@@ -134,7 +134,7 @@ def test_a_slice_on_a_cpu_equals_mlxs(
 ) -> None:
     """Whether rows, heads or queries are parted: 333 scores a head of one query head, 999 a row."""
     monkeypatch.setattr(cpu_attention, "_LEAST_SCORES", 0)
-    monkeypatch.setattr(cpu_slices, "_BLOCK_SCORES", block_scores)
+    monkeypatch.setattr(cpu_slices, "BLOCK_SCORES", block_scores)
     heads, mask = group * KEY_HEADS, MASKS[kind]
     if kind == "heads":
         mask = mx.repeat(mask, group, axis=1)

@@ -70,9 +70,9 @@ def test_scores_of_short_slices_exist_where_they_are_composed() -> None:
         assert needs.fixed_bytes + needs.token_bytes * tokens >= ours.alone_bytes(tokens)
 
 
-def test_scores_of_slices_that_are_computed_in_blocks_take_nothing() -> None:
+def test_scores_of_slices_that_are_computed_in_blocks_take_a_block() -> None:
     """But where they are arrays of the family's own, or of quantised caches."""
-    in_blocks = dataclasses.replace(CPU, in_blocks=True)
+    in_blocks = dataclasses.replace(CPU, block_scores=2**17)
     config = QWEN3_8B | {"head_dim": 256}
     shape, own = shape_of(config), shape_of(config | {"model_type": "gemma2"})
     scores = 32 * 2048 * 62_048 * 4
