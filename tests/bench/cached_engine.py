@@ -90,8 +90,7 @@ class CachedEngine:
 
     def close(self) -> None:
         if self._prefixes is not None:
-            for _ in range(4):
-                self._worker.turn()
+            self._settle()
             self._worker.close()
             self._prefixes.close()
 
@@ -132,11 +131,17 @@ class CachedEngine:
             published, self._transport.published = self._transport.published, []
             for request_id, event in published:
                 answers[request_id].add(event, seconds=time.perf_counter() - started)
-        return {
+        took = {
             "seconds": time.perf_counter() - started,
             "cpu_seconds": time.process_time() - cpu_started,
-            "answers": [answer.to_plain() for answer in answers.values()],
         }
+        self._settle()
+        return {**took, "answers": [answer.to_plain() for answer in answers.values()]}
+
+    def _settle(self) -> None:
+        """Rows that have ended leave, and what they leave behind is kept."""
+        for _ in range(4):
+            self._worker.turn()
 
     def _submit(self, prompt: list[int], max_tokens: int) -> str:
         request_id = str(next(self._keys))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from engine import wire
 from engine.core.step import Group, Join, Slice, Step
 from engine.peaks import MeasuredRunner, ModelPeaks
@@ -60,6 +62,30 @@ def test_a_slice_that_takes_more_for_its_draw_than_for_its_tokens_teaches_nothin
     runner.run(Step())
     runner.run(Step(slices=(slice_of(2),)))
     assert estimate.correction.slices > usual
+
+
+def test_what_slices_take_is_not_learned_where_it_is_known() -> None:
+    estimate = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=4, may_fuse=False))
+    model = ModelPeaks(estimate, runs_ahead=False)
+    model.know_slices(lambda num_tokens: 10_000_000 + 100_000 * num_tokens)
+    runner = MeasuredRunner(FakeRunner(FakeClock()), model, HighPeaks())
+    known = estimate.correction.slices
+
+    runner.run(Step(slices=(slice_of(1),)))
+    assert estimate.correction.slices == known
+
+
+def test_scores_that_peaks_do_not_show_count() -> None:
+    """In blocks they are in no device's memory."""
+    usual = Numbers(compute_bytes=4, may_fuse=False)
+    learned = []
+    for numbers in (usual, dataclasses.replace(usual, block_scores=2**24)):
+        estimate = Estimate(shape_of(QWEN3_8B), numbers)
+        model = ModelPeaks(estimate, runs_ahead=False)
+        runner = MeasuredRunner(FakeRunner(FakeClock()), model, HighPeaks())
+        runner.run(Step(slices=(slice_of(1),)))
+        learned.append(estimate.correction.slices[0])
+    assert learned[0] < learned[1]
 
 
 class PlacingRunner(FakeRunner):
