@@ -64,10 +64,17 @@ class Estimates:
         self._stored = self._read()
         self._saved_at = clock()
 
-    def get(self, folder: Path, numbers: Numbers, *, is_encoder: bool = False) -> ModelPeaks:
-        """The same one for the same config. Raises UnreadableConfig."""
+    def get(
+        self,
+        folder: Path,
+        numbers: Numbers,
+        *,
+        makes_vectors: bool = False,
+        is_encoder: bool = False,
+    ) -> ModelPeaks:
+        """The same one for the same config and use. Raises UnreadableConfig."""
         shape = read_shape(folder)
-        key = _key(folder, numbers)
+        key = _key(folder, numbers) + ("-vectors" if makes_vectors else "")
         if key not in self._models:
             formula = EncoderEstimate if is_encoder else Estimate
             estimate = formula(shape, numbers, correction=self._usual)

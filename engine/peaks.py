@@ -62,6 +62,7 @@ class ModelPeaks:
         parts = self.estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
         activations, scores, _ = parts
         factor = (bytes_for(_LARGEST_SLICE_TOKENS) - scores) / activations
+        assert factor > 0, "scores are in no block"
         self.slices = PeakLearner(usual=(factor, 1.0, usual[2]), largest=parts)
         self.knows_slices = True
         self.follow()

@@ -89,7 +89,10 @@ class DeviceShelf:
     def _peaks(self, spec: wire.ModelSpec) -> ModelPeaks:
         try:
             return self._estimates.get(
-                Path(spec.path), self._numbers(spec), is_encoder=_is_encoder(spec)
+                Path(spec.path),
+                self._numbers(spec),
+                makes_vectors=spec.kind is not wire.ModelKind.GENERATE,
+                is_encoder=_is_encoder(spec),
             )
         except UnreadableConfig as error:
             raise LoadFailed(str(error)) from error
@@ -172,7 +175,7 @@ class DeviceShelf:
 
     def _measured(self, runner: Runner, peaks: ModelPeaks) -> MeasuredRunner:
         note_learned = self._estimates.note_learned
-        if runner.slice_bytes is not None:
+        if runner.slice_bytes is not None and peaks.estimate.computes_in_blocks:
             peaks.know_slices(runner.slice_bytes)
         return MeasuredRunner(runner, peaks, self._memory.peaks, note_learned=note_learned)
 

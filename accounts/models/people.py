@@ -44,8 +44,12 @@ class UserManager(BaseUserManager["User"]):
         return self.filter(is_superuser=True, is_active=True)
 
     def is_last_administrator(self, person: User) -> bool:
-        """Within a transaction: until it ends nobody else stops being one."""
-        return [*self.administrators().select_for_update()] == [person]
+        """Within a transaction: until it ends nobody else stops being one. It holds them, as `hold`
+        does one, and comes before it."""
+        if not person.is_superuser:
+            return False
+        held = self.administrators().order_by("pk").select_for_update(no_key=True)
+        return [*held] == [person]
 
 
 class User(AbstractBaseUser, PermissionsMixin):

@@ -33,7 +33,7 @@ class Heartbeats:
         self._refreshed(_IDLE_SECONDS)
 
     def wants_boundaries(self, model: str) -> bool:
-        """Whether some engine has, or may load, the model with rows that are kept at boundaries."""
+        """Whether a model is loaded somewhere with rows that are kept at boundaries, or nowhere."""
         statuses = (one for beat in self.get() for one in beat.models)
         loaded = [one for one in statuses if one.name == model and one.state == "loaded"]
         return not loaded or any(one.wants_boundaries for one in loaded)

@@ -93,7 +93,7 @@ def _splits_at_blanks(tokenizer: tokenizers.Tokenizer, added: Iterable[AddedToke
 
 def _may_hold_a_blank(token: AddedToken) -> bool:
     strips = token.lstrip or token.rstrip or token.single_word
-    return strips or bool(re.search(_BLANK, token.content))
+    return strips or bool(re.search("[A-Za-z] ", token.content))
 
 
 def _words(tokenizer: tokenizers.Tokenizer, text: str) -> list[str]:

@@ -8,6 +8,7 @@ MLX's: nothing is there twice.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import mlx.core as mx
@@ -18,6 +19,7 @@ from mlx import nn
 from engine.model.cpu_slices import BLOCK_SCORES, Floats, attend, attend_next
 
 _TURNS_AT_ONCE = 1024  # positions
+_MOST_KNOWN = 8  # times as many
 FEW_ROWS = 3  # are multiplied one by one sooner than together
 
 
@@ -42,34 +44,38 @@ class Turns(NamedTuple):
 
 
 class Rotation:
-    """What a model's rotary embedding does, found by turning ones. Positions are looked up."""
+    """What a model's rotary embedding does, found by turning ones; the positions used last are
+    known."""
 
     def __init__(self, rope: Any) -> None:
         self._rope, half = rope, rope.dims // 2
         apart = slice(0, half), slice(half, 2 * half)
         self._parts = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if rope.traditional else apart
-        self._cosines = self._sines = np.empty((0, half), np.float32)
+        self._known = functools.lru_cache(_MOST_KNOWN)(self._turned)
 
     def of_slice(self, start: int, stop: int) -> Turns:
-        self._learn(stop)
-        return Turns(self._cosines[start:stop], self._sines[start:stop], self._parts)
+        first, last = start // _TURNS_AT_ONCE, (stop - 1) // _TURNS_AT_ONCE
+        known = [self._known(number) for number in range(first, last + 1)]
+        cosines, sines = (
+            np.concatenate(one)[start - first * _TURNS_AT_ONCE :][: stop - start]
+            for one in zip(*known, strict=True)
+        )
+        return Turns(cosines, sines, self._parts)
 
     def of_rows(self, positions: npt.NDArray[Any]) -> Turns:
         """`positions` [B]"""
-        self._learn(int(positions.max()) + 1)
-        at = positions[:, None, None]
-        return Turns(self._cosines[at], self._sines[at], self._parts)
+        each = [self.of_slice(one, one + 1) for one in positions.tolist()]
+        cosines = np.stack([one.cosines for one in each])[:, None]
+        sines = np.stack([one.sines for one in each])[:, None]
+        return Turns(cosines, sines, self._parts)
 
-    def _learn(self, stop: int) -> None:
-        while len(self._cosines) < stop:
-            self._learn_more()
-
-    def _learn_more(self) -> None:
+    def _turned(self, number: int) -> tuple[Floats, Floats]:
+        """Cosines and sines of so many positions from the `number`th time as many on."""
         ones = np.zeros((1, 1, _TURNS_AT_ONCE, self._rope.dims), np.float32)
         ones[..., self._parts[0]] = 1.0
-        turned = np.asarray(self._rope(mx.array(ones), offset=len(self._cosines)))[0, 0]
-        self._cosines = np.concatenate([self._cosines, turned[:, self._parts[0]]])
-        self._sines = np.concatenate([self._sines, turned[:, self._parts[1]]])
+        offset = number * _TURNS_AT_ONCE
+        turned = np.asarray(self._rope(mx.array(ones), offset=offset))[0, 0]
+        return turned[:, self._parts[0]].copy(), turned[:, self._parts[1]].copy()
 
 
 class Norm:

@@ -30,11 +30,13 @@ _PROBE = ((11, 7, 5, 13, 17),)
 _CUT = 2  # the probe is read in two slices
 _TOLERANCE = 0.05  # of the largest logit: one position is not computed as several are
 
+_OTHERWISE = (TypeError, ValueError, AttributeError, RuntimeError)  # it wants something else
+
 LastLogits = Callable[[mx.array, Caches], mx.array]
 
 
 class Reader:
-    """`logits`: of token ids [B, n] and caches, those of the last position [B, V], lazily. None
+    """`logits`: of token ids [B, n] and caches, those of the last position [B, V]. None
     where body and head are not the whole model, or cannot be told apart. `trims`: no more of the
     last layer is computed than is wanted."""
 
@@ -52,7 +54,7 @@ class Reader:
             self._find_cpu_body(whole)
 
     def read(self, token_ids: mx.array, caches: Caches) -> None:
-        """Fill the caches, lazily."""
+        """Fill the caches; in MLX lazily."""
         if self._cpu_body is not None and are_plain(caches):
             return self._cpu_body.read(token_ids, caches)
         with self._trimming(wants_last=False):
@@ -79,7 +81,11 @@ class Reader:
 
     def _find_cpu_body(self, whole: list[mx.array]) -> None:
         self._cpu_body = make_cpu_body(self._model)
-        if self._cpu_body is not None and not _is_same(whole, self._probe()):
+        try:
+            is_same = self._cpu_body is not None and _is_same(whole, self._probe())
+        except _OTHERWISE:
+            is_same = False
+        if not is_same:
             self._cpu_body = None
 
     @contextmanager
@@ -112,7 +118,7 @@ class Reader:
         self.trims = True
         try:
             return self._probe()
-        except (TypeError, ValueError, AttributeError, RuntimeError):  # it wants something else
+        except _OTHERWISE:
             return None
 
 

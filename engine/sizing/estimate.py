@@ -6,9 +6,9 @@
     step  = activations and logits + attention scores + one layer's keys or values while they move
 
 Rows of unequal lengths are padded to the longest, and caches grow by GROWTH_TOKENS. Where attention
-is one fused kernel, or computed in blocks, scores never exist. Each of the three parts has a factor
-that measured peaks correct (sizing/learning.py): how many layers' buffers are alive at once depends
-on how far ahead of the device the host submits.
+is one fused kernel scores never exist, in blocks only one block's. Each of the three parts has a
+factor that measured peaks correct (sizing/learning.py): how many layers' buffers are alive at once
+depends on how far ahead of the device the host submits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class Numbers:
     """How a model is computed here. `kv_bits` None: the caches keep `compute_bytes` an element.
     `together_bytes`: so much of what is copied is alive twice. `composed_scores`: of slices with no
     more (queries by keys, of a head) attention is composed although it could be fused.
-    `block_scores`: slices have no more of them at once (model/cpu_slices.py); 0: all."""
+    `block_scores`: slices have about so many at once, in no device's memory
+    (model/cpu_slices.py); 0: all."""
 
     compute_bytes: int
     may_fuse: bool

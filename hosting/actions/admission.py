@@ -34,7 +34,8 @@ _open: Kept[bool] = Kept()  # whether a model is open to a person
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """What a new generation wants. `content` is everything that becomes prompt; of several prompts
-    each may be as long as the context. `num_left`: what the same call still begins, it included."""
+    each may be as long as the context. `num_together`: all that one call begins, it included;
+    `num_choices`: how many of them are still to begin with the same prompt, it included."""
 
     user: User
     api_key: ApiKey | None
@@ -42,7 +43,8 @@ class Asked:
     content: Any
     max_tokens: int | None
     num_prompts: int = 1
-    num_left: int = 1
+    num_together: int = 1
+    num_choices: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ def admit(asked: Asked) -> Terms:
     budgets = [meter for meter in meters if meter.counts_tokens]
     context = _lowest(asked.model.context_limit_tokens, limits.max_context_tokens)
     most = _most_tokens(asked, max_tokens, context)
-    reserved = min([most, *(meter.left // asked.num_left for meter in budgets)])
+    reserved = min([most, *(meter.left // asked.num_choices for meter in budgets)])
     _check_room(asked, budgets, max_tokens, now)
     return Terms(
         limits=limits,
@@ -131,8 +133,8 @@ def _met(asked: Asked, meter: Meter, wanted: int, now: datetime.datetime) -> Lim
 
 
 def _check_number(asked: Asked, meter: Meter, now: datetime.datetime) -> None:
-    if asked.num_left > max(meter.limit, 1):
-        raise TooLarge(meter, asked.num_left)
+    if asked.num_together > max(meter.limit, 1):
+        raise TooLarge(meter, asked.num_together)
     if meter.left < 1:
         raise _met(asked, meter, 1, now)
 
@@ -143,8 +145,8 @@ def _check_room(
     prompt = math.ceil(_bytes(asked.content) / _BYTES_PER_TOKEN)
     answer = min(_SHORT_ANSWER_TOKENS if max_tokens is None else max_tokens, _SHORT_ANSWER_TOKENS)
     for meter in budgets:
-        each = min(prompt + answer, max(prompt + 1, meter.limit // asked.num_left))
-        wanted = each * asked.num_left
+        each = min(prompt + answer, max(prompt + 1, meter.limit // asked.num_choices))
+        wanted = each * asked.num_choices
         if wanted > meter.limit and not meter.is_budget:
             raise TooLarge(meter, wanted)
         if meter.left < wanted:

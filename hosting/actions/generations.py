@@ -114,14 +114,14 @@ class Order:
         return _command(generation, self, terms)
 
 
-def start_generation(order: Order, *, num_left: int = 1) -> Generation:
+def start_generation(order: Order, *, num_together: int = 1, num_choices: int = 1) -> Generation:
     """Admit it, commit the row, then submit it. With Redis away it waits for `reconcile`.
-    `num_left`: how many the same call still begins, it included; they share what limits leave.
+    `num_together`, `num_choices`: admission.Asked.
 
     Raises Refusal where a limit is met; the service's own work meets none.
     """
     with transaction.atomic(savepoint=False):
-        terms = _terms(order, num_left)
+        terms = _terms(order, num_together, num_choices)
         generation = _row(order, terms)
         generation.meters = terms.meters
         command = order.command(generation, terms)
@@ -228,7 +228,7 @@ def _teams_of(order: Order) -> tuple[str, ...]:
     return tuple(f"group:{pk}" for pk in ids)
 
 
-def _terms(order: Order, num_left: int) -> Terms:
+def _terms(order: Order, num_together: int, num_choices: int) -> Terms:
     asked = Asked(
         user=order.user,
         api_key=order.api_key,
@@ -236,7 +236,8 @@ def _terms(order: Order, num_left: int) -> Terms:
         content=order.content,
         max_tokens=order.most_answer_tokens,
         num_prompts=order.num_prompts,
-        num_left=num_left,
+        num_together=num_together,
+        num_choices=num_choices,
     )
     return unlimited(asked) if order.kind == Generation.Kind.TITLE else admit(asked)
 

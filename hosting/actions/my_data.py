@@ -49,9 +49,9 @@ def delete_person(user: User, *, actor: User, address: str) -> None:
     """
     tenant = tenant_of(user.pk)
     with transaction.atomic():
-        User.objects.hold(user.pk)
         if User.objects.is_last_administrator(user):
             raise Refusal("last_administrator", "The last administrator cannot be deleted.")
+        User.objects.hold(user.pk)
         end_open_generations(user_id=user.pk)
         ids = [str(pk) for pk in Generation.objects.of(user.pk).values_list("pk", flat=True)]
         audit.record("person.delete", actor=actor, address=address, target=f"person {user.pk}")

@@ -38,10 +38,18 @@ def _check_an_engine_lives() -> None:
 
 def _start_all(orders: Sequence[Order]) -> list[Generation]:
     with transaction.atomic():
-        left = range(len(orders), 0, -1)
         return [
-            start_generation(order, num_left=num) for order, num in zip(orders, left, strict=True)
+            start_generation(
+                order, num_together=len(orders), num_choices=_num_choices(order, orders[number:])
+            )
+            for number, order in enumerate(orders)
         ]
+
+
+def _num_choices(order: Order, others: Sequence[Order]) -> int:
+    """How many of these have its very prompt."""
+    prompt = (order.messages, order.prompt, order.prompt_token_ids)
+    return sum((one.messages, one.prompt, one.prompt_token_ids) == prompt for one in others)
 
 
 def cancel_generations(generations: Sequence[Generation]) -> None:

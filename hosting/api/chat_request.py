@@ -106,9 +106,10 @@ def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
 def _refuse_unsupported(data: dict[str, Any]) -> None:
     if data.get("ignore_eos"):
         raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
-    for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
-        if data.get(old):
-            raise unsupported(old, f"Send {new!r} instead.")
+    if data.get("functions"):
+        raise unsupported("functions", "Send 'tools' instead.")
+    if isinstance(data.get("function_call"), dict):
+        raise unsupported("function_call", "Send 'tool_choice' instead.")
     if "top_logprobs" in data and not data.get("logprobs"):
         raise invalid("top_logprobs", "This needs 'logprobs': true.")
 

@@ -181,7 +181,7 @@ def measure(name: str, model: Any, estimate: Estimate, mixes: list[Mix]) -> Iter
         token_bytes=bytes,
         together_bytes=estimate.numbers.together_bytes,
     )
-    if plain.slice_bytes is not None:
+    if plain.slice_bytes is not None and estimate.computes_in_blocks:
         model_peaks.know_slices(plain.slice_bytes)
     runner = MeasuredRunner(plain, model_peaks, peaks)
     for number, mix in enumerate(mixes):

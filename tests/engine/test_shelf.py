@@ -83,6 +83,21 @@ def test_boundaries_are_wanted_by_models_that_cannot_be_cut_anywhere(
     assert loaded(make_shelf(), spec).status.wants_boundaries == wanted
 
 
+@pytest.mark.parametrize(("kv_bits", "is_known"), [(None, True), (8, False)])
+def test_what_slices_take_is_known_where_they_are_computed_past_mlx(
+    kv_bits: int | None, is_known: bool
+) -> None:
+    """Not those of quantised caches."""
+    spec = wire.ModelSpec(name="m", path=str(tiny_model_path("tiny-qwen3")), kv_bits=kv_bits)
+    shelf = make_shelf()
+    usual = shelf.estimate(spec)
+    assert usual is not None
+    before = usual.slice_bytes(SLICE, CONTEXT)
+    loaded(shelf, spec)
+    after = usual.slice_bytes(SLICE, CONTEXT)
+    assert after > 0 and (after != before) == (is_known and kernels.is_x86_processor())
+
+
 def test_scores_of_encoders_always_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_encoder(tmp_path, "bert")
     spec = wire.ModelSpec(name="m", path=str(tmp_path), kind=wire.ModelKind.EMBED)

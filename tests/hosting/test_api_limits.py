@@ -126,6 +126,16 @@ async def test_choices_share_what_a_limit_leaves(
     assert budgets == [333, 333, 334]
 
 
+async def test_prompts_of_one_call_share_nothing(
+    api: KeyedClient, person: User, model: HostedModel, engine: ScriptedEngine
+) -> None:
+    await Quota.objects.acreate(user=person, tokens_per_minute=3900)
+    prompts = ["x" * 2000, *(f"Hi {number}" for number in range(7))]
+    body = {"model": "demo", "prompt": prompts, "max_tokens": 5}
+    response = await api.post("/v1/completions", body, content_type="application/json")
+    assert response.status_code == 200
+
+
 async def test_choices_that_never_fit_together_are_not_worth_a_retry(
     api: KeyedClient, person: User, model: HostedModel, engine: ScriptedEngine
 ) -> None:

@@ -143,9 +143,10 @@ def test_words_can_be_cut_off_where_a_tokenizer_splits_before_them() -> None:
     ]
 
 
-def test_a_token_that_begins_within_a_word_is_not_cut() -> None:
+@pytest.mark.parametrize("token", ["of the", "of "])
+def test_a_token_that_goes_on_behind_a_blank_is_not_cut(token: str) -> None:
     tokenizer = trained("bytes")
-    tokenizer.add_tokens(["of the"])
+    tokenizer.add_tokens([token])
     text = "x" * 300 + " of the thing"
     assert Seams(tokenizer, frozenset()).parts(text) == [text]
 
