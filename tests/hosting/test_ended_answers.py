@@ -51,13 +51,16 @@ async def test_as_many_workers_as_one_may_have_requests_are_never_refused(
     async def work() -> set[int]:
         return {(await ask(api)).status_code for _ in range(20)}
 
+    is_over = asyncio.Event()
+
     async def settle() -> None:
-        while True:
+        while not is_over.is_set():
             await in_database_thread(settle_ended)(Q(user=person))
 
     ledger = asyncio.create_task(settle())
     assert await asyncio.gather(*(work() for _ in range(4))) == [{200}] * 4
-    ledger.cancel()
+    is_over.set()
+    await ledger  # cancelled, it would leave its thread at work
 
 
 async def test_what_an_answer_did_not_take_is_there_for_the_next(
