@@ -14,12 +14,20 @@ from django.conf import settings
 
 from hosting.celery import app
 
+_AGAIN_SECONDS = 1.0  # an exception inside a destructor is swallowed: raise it once more
+
 
 def main() -> None:
     logging.config.dictConfig(settings.LOGGING)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit())
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
+        signal.signal(number, _end)
     Service(app).start()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _end(*_: object) -> None:
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS)
+    sys.exit()
 
 
 if __name__ == "__main__":

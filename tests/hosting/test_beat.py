@@ -17,6 +17,26 @@ from hosting.celery import app
 from tests.environment import clear_settings
 from tests.waiting import wait_until
 
+SWALLOWING = """
+import time
+from hosting import beat
+
+class EndsSlowly:
+    def __del__(self):
+        print("begun", flush=True)
+        time.sleep(30)
+
+class Service:
+    def __init__(self, app):
+        pass
+
+    def start(self):
+        EndsSlowly()
+        time.sleep(30)
+
+beat.Service = Service
+beat.main()
+"""
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -47,3 +67,18 @@ def test_what_was_due_while_it_was_off_is_started_at_once(tmp_path: Path, redis_
             ),
             seconds=60,
         )
+
+
+def test_it_ends_also_when_a_destructor_swallows_the_signal() -> None:
+    environ = clear_settings(dict(os.environ))
+    with subprocess.Popen(
+        [sys.executable, "-c", SWALLOWING],
+        cwd=ROOT,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"begun\n"
+        process.terminate()
+        assert process.wait(timeout=20) == 0
