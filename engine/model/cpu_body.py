@@ -56,7 +56,6 @@ class CpuBody:
         """Token ids [B, 1] to logits [B, 1, V]."""
         first = caches[0]
         positions = np.broadcast_to(np.asarray(first.offset), len(token_ids))
-        positions = positions.clip(min=0)  # nobody's place may be before all others
         turns, hidden = self._rotation.of_rows(positions), _padding(first)
         x: Floats = self._embedding[np.asarray(token_ids)]
         more: list[tuple[Floats, Floats]] = []

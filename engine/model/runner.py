@@ -24,7 +24,7 @@ from engine.model.batch import NewRow
 from engine.model.caches import Apart, Caches
 from engine.model.drawing import Draw, submit_draw
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
-from engine.model.reading import Reader, are_plain
+from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 
 
@@ -89,7 +89,7 @@ class Runner:
     @property
     def slice_bytes(self) -> Callable[[int], int] | None:
         """What a slice of so many tokens takes, where MLX does not count it."""
-        return self._reader.bytes_for if are_plain(self._new_caches()) else None
+        return self._reader.bytes_for
 
     @property
     def num_rows(self) -> int:

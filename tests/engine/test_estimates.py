@@ -90,6 +90,7 @@ def test_a_good_file_is_taken(rig: Rig) -> None:
 def test_one_model_has_one_estimate_and_a_changed_config_another(rig: Rig) -> None:
     estimates, peaks = rig.start()
     assert estimates.get(rig.model, NUMBERS) is peaks
+    assert estimates.get(rig.model, NUMBERS, makes_vectors=True) is not peaks
     (rig.model / "config.json").write_text(json.dumps(QWEN3_8B | {"num_hidden_layers": 2}))
     assert estimates.get(rig.model, NUMBERS) is not peaks
 

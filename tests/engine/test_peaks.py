@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine import wire
 from engine.core.step import Group, Join, Slice, Step
 from engine.peaks import MeasuredRunner, ModelPeaks
@@ -73,24 +75,19 @@ def test_what_slices_take_is_not_learned_where_it_is_known() -> None:
     assert estimate.correction.slices == known
 
 
-class NoPeaks(HighPeaks):
-    """MLX has taken next to nothing."""
-
-    def highest_bytes(self) -> int:
-        return 1
-
-
-def test_scores_that_peaks_do_not_show_count() -> None:
+def test_scores_that_peaks_do_not_show_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """In blocks they are in no device's memory."""
     numbers = Numbers(compute_bytes=4, may_fuse=False, block_scores=2**24)
     estimate = Estimate(shape_of(QWEN3_8B), numbers)
     model = ModelPeaks(estimate, runs_ahead=False)
-    runner = MeasuredRunner(FakeRunner(FakeClock()), model, NoPeaks())
-    for number in range(40):
-        runner.run(Step(slices=(slice_of(1, 64 * number),)))
-        runner.run(Step())
-    _, scores, _ = estimate.slice_parts(64, 64 * 40)
-    assert estimate.slice_bytes(64, 64 * 40) >= scores > 0
+    runner = MeasuredRunner(FakeRunner(FakeClock()), model, HighPeaks())
+    measured: list[int] = []
+    monkeypatch.setattr(
+        model.slices, "learn", lambda parts, measured_bytes: measured.append(measured_bytes)
+    )
+    runner.run(Step(slices=(slice_of(1),)))
+    _, scores, _ = estimate.slice_parts(64, 0)
+    assert measured == [HighPeaks().highest_bytes() + int(scores)]
 
 
 class PlacingRunner(FakeRunner):

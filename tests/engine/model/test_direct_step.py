@@ -27,6 +27,7 @@ from engine.model import (
     kernels,
 )
 from engine.model.batch import RowBatch
+from engine.model.cpu_body import make_cpu_body
 from tests.engine.model import cuda_by_mlx
 from tests.engine.model.rig import prefilled_row
 
@@ -261,6 +262,29 @@ def test_a_step_of_few_rows_that_answers_otherwise_is_not_taken(
     monkeypatch.setattr(cpu_layer.Turns, "apply", lambda self, heads: heads)
     step = direct_step.found(make_model(*KNOWN["qwen3"]))
     assert isinstance(step, direct_step.DirectStep)
+
+
+@pytest.mark.usefixtures("in_numpy")
+def test_one_that_fails_takes_nothing_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError("not so")
+
+    monkeypatch.setattr(cpu_layer, "attend_next", fail)
+    step = direct_step.found(make_model(*KNOWN["qwen3"]))
+    assert isinstance(step, direct_step.DirectStep)
+
+
+@pytest.mark.usefixtures("in_numpy")
+@pytest.mark.parametrize("name", ["swiglu", "scaled_dot_product_attention"])
+def test_a_family_that_computes_these_itself_stays_with_mlx(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may differ where no check looks."""
+    model = make_model(*KNOWN["qwen3"])
+    assert make_cpu_body(model) is not None
+    usual = getattr(qwen3, name)
+    monkeypatch.setattr(qwen3, name, lambda *given, **named: usual(*given, **named))
+    assert make_cpu_body(model) is None
 
 
 @pytest.mark.usefixtures("anywhere")
