@@ -6,7 +6,6 @@ model thread; the disk is behind CacheIO.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -22,7 +21,7 @@ from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import Span
 
 EVERY_TIER = tuple(wire.CacheTier)
-MAX_SIBLINGS_COMPARED = 64
+MOST_TAILS_COMPARED = 64
 
 
 class Records:
@@ -167,16 +166,11 @@ class Records:
 
     def drop_outgrown(self, span: Span) -> None:
         """Tails of earlier turns that this block begins with: a restore can end inside it."""
-        if not self.nodes.has_siblings(span):
+        node = self.nodes.find(span) if self.nodes.has_siblings(span) else None
+        if node is None:
             return
-        tails = [
-            tail
-            for tail in itertools.islice(self.nodes.children(span.parent), MAX_SIBLINGS_COMPARED)
-            if len(tail.tokens) < len(span.token_bytes) and span.token_bytes.startswith(tail.tokens)
-        ]
-        node = self.nodes.find(span) if tails else None
-        for tail in tails:
-            if node is not None and tail.owners <= node.owners:
+        for tail in list(self.nodes.tails(node, at_most=MOST_TAILS_COMPARED)):
+            if tail.owners <= node.owners:
                 self.remove(tail.records())
 
     # --- inside
