@@ -113,11 +113,9 @@ class Nodes:
         found = itertools.islice(siblings.nearest(self._under(parent), tokens), at_most)
         return ((agreed, self._nodes[key]) for agreed, key in found)
 
-    def tails(self, node: Node, *, at_most: int) -> Iterator[Node]:
-        """Shorter blocks beside this one that it begins with, the longest first, among so many that
-        begin as it does."""
-        near = self.nearest(node.parent, node.tokens, at_most=at_most)
-        return (one for agreed, one in near if agreed == one.num_tokens < node.num_tokens)
+    def beginnings(self, parent: bytes, tokens: bytes) -> Iterator[Node]:
+        """Blocks known under a key that these tokens begin with, the longest first."""
+        return map(self._nodes.__getitem__, siblings.beginnings(self._under(parent), tokens))
 
     def has_siblings(self, span: Span) -> bool:
         """Whether other blocks than this one may be known under its parent."""

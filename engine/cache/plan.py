@@ -161,20 +161,26 @@ def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way
 def _take_nearest_child(
     way: _Way, span: Span, needs: Needs, nodes: Nodes, may_use: Callable[[Node], bool]
 ) -> None:
-    """Where the prompt leaves the known blocks: go on along the child that agrees the longest."""
-    best, is_best_held = None, False
+    """Where the prompt leaves the known blocks: go on along the child that agrees the longest; where
+    a row can only begin at a block's end, along the longest that agrees as a whole."""
+    best: Step | None = None
     for agreed, node in nodes.nearest(span.parent, span.token_bytes, at_most=MOST_COMPARED):
         stop = span.start + agreed
         way.known = max(way.known, stop)
-        if best is not None and (stop < best.stop or is_best_held):
+        if best is not None and (stop < best.stop or _SLICE in best.node.in_memory):
             break
-        if not may_use(node):
-            continue
-        way.usable = max(way.usable, stop)
-        if agreed == node.num_tokens or not needs.has_boundaries:
-            best, is_best_held = Step(node, span.start, stop), _SLICE in node.in_memory
-    if best is not None:
-        way.steps.append(best)
+        if may_use(node) and (best is None or _SLICE in node.in_memory):
+            best = Step(node, span.start, stop)
+    whole = _longest_beginning(span, nodes, may_use) if needs.has_boundaries else None
+    way.usable = max([way.usable, *(one.stop for one in (best, whole) if one)])
+    if (step := whole if needs.has_boundaries else best) is not None:
+        way.steps.append(step)
+
+
+def _longest_beginning(span: Span, nodes: Nodes, may_use: Callable[[Node], bool]) -> Step | None:
+    usable = filter(may_use, nodes.beginnings(span.parent, span.token_bytes))
+    node = next(usable, None)
+    return Step(node, span.start, span.start + node.num_tokens) if node else None
 
 
 def _count_strangers(way: _Way, span: Span, nodes: Nodes) -> None:
@@ -201,7 +207,7 @@ def _complete(
         last = way.pop()
         tails = (
             node
-            for node in nodes.tails(last.node, at_most=MOST_COMPARED)
+            for node in nodes.beginnings(last.node.parent, last.node.tokens)
             if all(has(node, kind) for kind in kinds) and may_use(node)
         )
         if (longest := next(tails, None)) is not None:

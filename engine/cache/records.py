@@ -21,7 +21,6 @@ from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import Span
 
 EVERY_TIER = tuple(wire.CacheTier)
-MOST_TAILS_COMPARED = 64
 
 
 class Records:
@@ -169,8 +168,8 @@ class Records:
         node = self.nodes.find(span) if self.nodes.has_siblings(span) else None
         if node is None:
             return
-        for tail in list(self.nodes.tails(node, at_most=MOST_TAILS_COMPARED)):
-            if tail.owners <= node.owners:
+        for tail in list(self.nodes.beginnings(node.parent, node.tokens)):
+            if tail is not node and tail.owners <= node.owners:
                 self.remove(tail.records())
 
     # --- inside

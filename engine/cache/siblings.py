@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
-from engine.core.blocks import common_tokens
+from engine.core.blocks import TOKEN_BYTES, common_tokens
 
 Siblings = list[tuple[bytes, bytes]]  # tokens and key of each
 
@@ -33,6 +33,20 @@ def nearest(siblings: Siblings, tokens: bytes) -> Iterator[tuple[int, bytes]]:
     before = _agreeing(reversed(range(place)), siblings, tokens)
     behind = _agreeing(range(place, len(siblings)), siblings, tokens)
     return heapq.merge(behind, before, key=itemgetter(0), reverse=True)
+
+
+def beginnings(siblings: Siblings, tokens: bytes) -> Iterator[bytes]:
+    """The keys of those that `tokens` begin with, the longest first. What comes last before so many
+    of the tokens begins with all of them that are shorter."""
+    num_bytes = len(tokens)
+    while place := bisect.bisect_left(siblings, (tokens[:num_bytes] + b"\0",)):
+        other, key = siblings[place - 1]
+        num_bytes = TOKEN_BYTES * common_tokens(other, tokens)
+        if not num_bytes:
+            return
+        if num_bytes == len(other):
+            yield key
+            num_bytes -= TOKEN_BYTES
 
 
 def _agreeing(

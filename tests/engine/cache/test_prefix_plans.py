@@ -148,11 +148,22 @@ def test_of_own_turns_inside_a_block_a_hybrid_takes_the_last_however_many_others
     for length in (50, 120, 180):
         compute(cache, query(PROMPT[:length], needs=HYBRID))
     for number in range(200):
-        compute(cache, query([*range(5000 + number, 5100 + number)], needs=HYBRID))
+        compute(cache, query([*PROMPT[:190], number + 5000], needs=HYBRID))
     compute(cache, query(PROMPT[:250], needs=HYBRID))
     asked = query([*PROMPT[:200], 7, 8, 9], needs=HYBRID)
     plan = cache.plan(asked)
     assert plan.num_tokens == 180
+    restored_tokens(cache, asked, plan)
+
+
+def test_a_hybrid_finds_an_own_turn_inside_a_block_that_strangers_go_on_longer_with() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT[:120], of="ann", needs=HYBRID))
+    for number in range(100):
+        compute(cache, query([*PROMPT[:190], number + 5000], of="bob", needs=HYBRID))
+    asked = query([*PROMPT[:200], 7, 8, 9], of="ann", needs=HYBRID)
+    plan = cache.plan(asked)
+    assert (plan.num_tokens, plan.branch_tokens, plan.nearest_tokens) == (120, 120, 190)
     restored_tokens(cache, asked, plan)
 
 

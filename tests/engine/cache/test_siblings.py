@@ -30,6 +30,18 @@ def test_those_that_begin_alike_come_the_longest_first(
     }
 
 
+@given(st.sets(blocks), blocks)
+def test_those_that_tokens_begin_with_come_the_longest_first(
+    added: set[bytes], tokens: bytes
+) -> None:
+    known: Siblings = []
+    for one in added:
+        siblings.add(known, tokens=one, key=b"key of " + one)
+    whole = [one for one in added if one and tokens.startswith(one)]
+    expected = [b"key of " + one for one in sorted(whole, key=len, reverse=True)]
+    assert list(siblings.beginnings(known, tokens)) == expected
+
+
 def test_of_two_with_the_same_tokens_the_named_one_goes() -> None:
     known: Siblings = []
     for key in (b"a", b"b"):
