@@ -161,8 +161,8 @@ def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way
 def _take_nearest_child(
     way: _Way, span: Span, needs: Needs, nodes: Nodes, may_use: Callable[[Node], bool]
 ) -> None:
-    """Where the prompt leaves the known blocks: go on along the child that agrees the longest; where
-    a row can only begin at a block's end, along the longest that agrees as a whole."""
+    """Where the prompt leaves the known blocks: go on along the child that agrees the longest, or
+    where rows can only begin at a block's end along the longest that agrees as a whole."""
     best: Step | None = None
     for agreed, node in nodes.nearest(span.parent, span.token_bytes, at_most=MOST_COMPARED):
         stop = span.start + agreed
