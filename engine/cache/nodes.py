@@ -8,14 +8,11 @@ Owner: the model thread.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 
-from engine.cache import siblings
 from engine.cache.owners import has_publication
 from engine.cache.record import Kind, RecordKey
-from engine.cache.siblings import Siblings
 from engine.core.blocks import TOKEN_BYTES, Span
 from engine.wire import CacheTier
 
@@ -38,7 +35,7 @@ class Node:
     in_memory: set[Kind] = dataclasses.field(default_factory=set)
     saving: frozenset[Kind] = frozenset()
     pinned: frozenset[RecordKey] = frozenset()
-    children: Siblings = dataclasses.field(default_factory=list)
+    children: dict[bytes, None] = dataclasses.field(default_factory=dict)
 
     @property
     def num_tokens(self) -> int:
@@ -79,7 +76,7 @@ class Nodes:
         self.disk_bytes: Counter[str] = Counter()  # by model, as disk_records
         self.disk_records: Counter[str] = Counter()
         self._nodes: dict[bytes, Node] = {}
-        self._orphans: dict[bytes, Siblings] = {}
+        self._orphans: dict[bytes, dict[bytes, None]] = {}
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -100,22 +97,16 @@ class Nodes:
         node = self._nodes.get(key)
         if node is None:
             node = Node(key, parent, tokens, model)
-            node.children = self._orphans.pop(key, [])
+            node.children = self._orphans.pop(key, {})
             self._nodes[key] = node
             above = self._nodes.get(parent)
-            beside = self._orphans.setdefault(parent, []) if above is None else above.children
-            siblings.add(beside, tokens=tokens, key=key)
+            siblings = self._orphans.setdefault(parent, {}) if above is None else above.children
+            siblings[key] = None
         return node
 
-    def nearest(self, parent: bytes, tokens: bytes, *, at_most: int) -> Iterator[tuple[int, Node]]:
-        """Blocks known under a key that begin as these tokens do: how many tokens agree, the
-        longest first."""
-        found = itertools.islice(siblings.nearest(self._under(parent), tokens), at_most)
-        return ((agreed, self._nodes[key]) for agreed, key in found)
-
-    def beginnings(self, parent: bytes, tokens: bytes) -> Iterator[Node]:
-        """Blocks known under a key that these tokens begin with, the longest first."""
-        return map(self._nodes.__getitem__, siblings.beginnings(self._under(parent), tokens))
+    def children(self, key: bytes) -> Iterator[Node]:
+        """The blocks known under a key, youngest first."""
+        return (self._nodes[child] for child in reversed(self._under(key)))
 
     def has_siblings(self, span: Span) -> bool:
         """Whether other blocks than this one may be known under its parent."""
@@ -156,11 +147,11 @@ class Nodes:
         del self._nodes[node.key]
         if node.children:
             self._orphans[node.key] = node.children
-        beside = self._under(node.parent)
-        siblings.discard(beside, tokens=node.tokens, key=node.key)
-        if not beside:
+        siblings = self._under(node.parent)
+        siblings.pop(node.key, None)
+        if not siblings:
             self._orphans.pop(node.parent, None)
 
-    def _under(self, key: bytes) -> Siblings:
+    def _under(self, key: bytes) -> dict[bytes, None]:
         node = self._nodes.get(key)
-        return node.children if node is not None else self._orphans.get(key, [])
+        return node.children if node is not None else self._orphans.get(key, {})

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from engine.cache.nodes import Node, Nodes
 from engine.cache.record import Kind, RecordKey
-from engine.core.blocks import Chain, Span
+from engine.core.blocks import Chain, Span, common_tokens
 
-MOST_COMPARED = 64  # that begin alike, as those behind one system prompt do
+MAX_CHILDREN_COMPARED = 64
+MAX_STRANGERS_COMPARED = 4  # behind the end: a few microseconds that no first token tells of
 LEAST_TOKENS = 32  # fewer are computed as quickly as they are copied
 _SLICE, _BOUNDARY, _ = Kind  # Python is slow to look members up, and long ways ask often
 
@@ -136,8 +137,7 @@ def plan_restore(
 def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way:
     """The nodes along the prompt, its last token left out.
 
-    A stranger's block costs a search as one that is not there does, but for a few microseconds,
-    which no first token tells of.
+    A stranger's block costs the same search as one that is not there: times tell nothing of it.
     """
     way = _Way()
     is_at_end = False
@@ -161,32 +161,30 @@ def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way
 def _take_nearest_child(
     way: _Way, span: Span, needs: Needs, nodes: Nodes, may_use: Callable[[Node], bool]
 ) -> None:
-    """Where the prompt leaves the known blocks: go on along the child that agrees the longest, or
-    where rows can only begin at a block's end along the longest that agrees as a whole."""
+    """Where the prompt leaves the known blocks: go on along the child that agrees the longest."""
     best: Step | None = None
-    for agreed, node in nodes.nearest(span.parent, span.token_bytes, at_most=MOST_COMPARED):
-        stop = span.start + agreed
+    for node in itertools.islice(nodes.children(span.parent), MAX_CHILDREN_COMPARED):
+        stop = _agreed_stop(node, span)
         way.known = max(way.known, stop)
-        if best is not None and (stop < best.stop or _SLICE in best.node.in_memory):
-            break
-        if may_use(node) and (best is None or _SLICE in node.in_memory):
+        if not may_use(node):
+            continue
+        way.usable = max(way.usable, stop)
+        is_whole = stop - span.start == node.num_tokens
+        can_end_here = is_whole or not needs.has_boundaries
+        if stop > (best.stop if best else span.start) and can_end_here:
             best = Step(node, span.start, stop)
-    whole = _longest_beginning(span, nodes, may_use) if needs.has_boundaries else None
-    way.usable = max([way.usable, *(one.stop for one in (best, whole) if one)])
-    if (step := whole if needs.has_boundaries else best) is not None:
-        way.steps.append(step)
-
-
-def _longest_beginning(span: Span, nodes: Nodes, may_use: Callable[[Node], bool]) -> Step | None:
-    usable = filter(may_use, nodes.beginnings(span.parent, span.token_bytes))
-    node = next(usable, None)
-    return Step(node, span.start, span.start + node.num_tokens) if node else None
+    if best is not None:
+        way.steps.append(best)
 
 
 def _count_strangers(way: _Way, span: Span, nodes: Nodes) -> None:
     """Where the prompt leaves blocks that it may not use, to be told to administrators."""
-    for agreed, _ in nodes.nearest(span.parent, span.token_bytes, at_most=1):
-        way.known = span.start + agreed
+    for node in itertools.islice(nodes.children(span.parent), MAX_STRANGERS_COMPARED):
+        way.known = max(way.known, _agreed_stop(node, span))
+
+
+def _agreed_stop(node: Node, span: Span) -> int:
+    return span.start + common_tokens(node.tokens, span.token_bytes)
 
 
 def _complete(
@@ -205,12 +203,16 @@ def _complete(
     kinds = [_SLICE, _BOUNDARY] if needs.has_slices else [_BOUNDARY]
     while way and not has(way[-1].node, _BOUNDARY):
         last = way.pop()
-        tails = (
+        tails = [
             node
-            for node in nodes.beginnings(last.node.parent, last.node.tokens)
-            if all(has(node, kind) for kind in kinds) and may_use(node)
-        )
-        if (longest := next(tails, None)) is not None:
+            for node in itertools.islice(nodes.children(last.node.parent), MAX_CHILDREN_COMPARED)
+            if len(node.tokens) < len(last.node.tokens)
+            and last.node.tokens.startswith(node.tokens)
+            and all(has(node, kind) for kind in kinds)
+            and may_use(node)
+        ]
+        if tails:
+            longest = max(tails, key=lambda node: len(node.tokens))
             way.append(Step(longest, last.start, last.start + longest.num_tokens))
     return way
 

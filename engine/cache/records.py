@@ -6,6 +6,7 @@ model thread; the disk is behind CacheIO.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import Span
 
 EVERY_TIER = tuple(wire.CacheTier)
+MAX_SIBLINGS_COMPARED = 64
 
 
 class Records:
@@ -165,11 +167,16 @@ class Records:
 
     def drop_outgrown(self, span: Span) -> None:
         """Tails of earlier turns that this block begins with: a restore can end inside it."""
-        node = self.nodes.find(span) if self.nodes.has_siblings(span) else None
-        if node is None:
+        if not self.nodes.has_siblings(span):
             return
-        for tail in list(self.nodes.beginnings(node.parent, node.tokens)):
-            if tail is not node and tail.owners <= node.owners:
+        tails = [
+            tail
+            for tail in itertools.islice(self.nodes.children(span.parent), MAX_SIBLINGS_COMPARED)
+            if len(tail.tokens) < len(span.token_bytes) and span.token_bytes.startswith(tail.tokens)
+        ]
+        node = self.nodes.find(span) if tails else None
+        for tail in tails:
+            if node is not None and tail.owners <= node.owners:
                 self.remove(tail.records())
 
     # --- inside
