@@ -122,6 +122,50 @@ def test_of_many_that_part_in_a_block_the_latest_are_looked_at() -> None:
     assert cache.plan(query([*latest, 7, 8, 9])).num_tokens == len(latest)
 
 
+@pytest.mark.parametrize("needs", [ATTENTION, HYBRID])
+@pytest.mark.parametrize("num_strangers", [1, 63, 64, 200])
+def test_what_strangers_blocks_hold_does_not_decide_which_own_one_is_found(
+    needs: Needs, num_strangers: int
+) -> None:
+    """The cached tokens would tell of it: other people's prompts could be read, guess by guess."""
+    asked = PROMPT[:200]
+    alike = [[*asked, number + 5000] for number in range(num_strangers)]
+    different = [[number + 5000, *asked] for number in range(num_strangers)]
+    found = [
+        [_found_beside(one, asked, is_first=is_first, needs=needs) for is_first in (True, False)]
+        for one in (alike, different)
+    ]
+    assert found[0] == found[1]
+    assert found[0][1] == 60  # it was the latest
+
+
+def _found_beside(
+    strangers: list[list[int]], asked: list[int], *, is_first: bool, needs: Needs
+) -> int:
+    """How many tokens ann is given of her own, computed before what the others did or after."""
+    cache = make_cache()
+    own = query(asked[:60] if needs is HYBRID else [*asked[:60], 7, 8], of="ann", needs=needs)
+    if is_first:
+        compute(cache, own)
+    for number, tokens in enumerate(strangers):
+        compute(cache, query(tokens, of=f"stranger {number}", needs=needs))
+    if not is_first:
+        compute(cache, own)
+    return cache.plan(query([*asked, 9, 9], of="ann", needs=needs)).num_tokens
+
+
+def test_behind_a_prompt_that_a_thousand_others_share_the_latest_own_one_is_found() -> None:
+    cache = make_cache()
+    cache.set_rules("toy", ModelRules(share_after=None))
+    for number in range(1000):
+        compute(cache, query([*PROMPT[:200], 3 * number + 5000], of=f"stranger {number}"))
+    for number in range(20):
+        asked = query([*PROMPT[:200], 150 * number + 5001], of="ann")
+        found = cache.plan(asked).num_tokens
+        assert found == (200 if number else 0)
+        compute(cache, asked)
+
+
 def test_a_hybrid_without_a_boundary_starts_cold() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, needs=HYBRID))
