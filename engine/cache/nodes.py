@@ -7,76 +7,36 @@ Owner: the model thread.
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Set
 
-from engine.cache.owners import has_publication
+from engine.cache.node import Node
+from engine.cache.owners import SHARE_AFTER, are_enough, has_publication
 from engine.cache.record import Kind, RecordKey
-from engine.core.blocks import TOKEN_BYTES, Span
+from engine.cache.siblings import Siblings
+from engine.core.blocks import OPENING_PARENT, Span
 from engine.wire import CacheTier
 
+_NO_SIBLINGS = Siblings()
 MAX_OWNERS = 256  # 4 KB a block; who comes later computes for themselves in the strict mode
-
-
-@dataclasses.dataclass(slots=True)
-class Node:
-    """`owners` computed this block themselves or speak for those who did; `on_disk` are the kinds
-    whose files are written, with their sizes, `saving` those handed to the writer, `pinned` what
-    stays in memory because it is published."""
-
-    key: bytes
-    parent: bytes
-    tokens: bytes
-    model: str
-    owners: set[bytes] = dataclasses.field(default_factory=set)
-    is_published: bool = False
-    on_disk: dict[Kind, int] = dataclasses.field(default_factory=dict)
-    in_memory: set[Kind] = dataclasses.field(default_factory=set)
-    saving: frozenset[Kind] = frozenset()
-    pinned: frozenset[RecordKey] = frozenset()
-    children: dict[bytes, None] = dataclasses.field(default_factory=dict)
-
-    @property
-    def num_tokens(self) -> int:
-        return len(self.tokens) // TOKEN_BYTES
-
-    def has(self, kind: Kind) -> bool:
-        return kind in self.in_memory or kind in self.on_disk
-
-    def record(self, kind: Kind) -> RecordKey:
-        return RecordKey(self.key, kind)
-
-    def records(self) -> list[RecordKey]:
-        kinds = self.in_memory | self.on_disk.keys() | self.saving
-        return [self.record(kind) for kind in sorted(kinds)]
-
-    def add_owners(self, owners: Set[bytes]) -> bool:
-        """Whether that was news."""
-        is_full = len(self.owners) >= MAX_OWNERS and not has_publication(owners)
-        if owners <= self.owners or is_full:
-            return False
-        self.owners |= owners
-        self.is_published = self.is_published or has_publication(owners)
-        return True
-
-    def discard_owner(self, owner: bytes) -> None:
-        self.owners.discard(owner)
-        self.is_published = has_publication(self.owners)
 
 
 class Nodes:
     """Invariant: a node has a record in some tier or on its way to the disk; without one it is
     forgotten.
 
-    `_orphans` are the children of keys that have no node of their own: a root, an evicted parent.
+    `_known` are the nodes under a key, `_in_memory` those of them with a record in memory. The key
+    need not have a node: a root has none, nor has an evicted parent. Openings are found by their
+    key alone.
     """
 
     def __init__(self) -> None:
         self.disk_bytes: Counter[str] = Counter()  # by model, as disk_records
         self.disk_records: Counter[str] = Counter()
         self._nodes: dict[bytes, Node] = {}
-        self._orphans: dict[bytes, dict[bytes, None]] = {}
+        self._known: defaultdict[bytes, Siblings] = defaultdict(Siblings)
+        self._in_memory: defaultdict[bytes, Siblings] = defaultdict(Siblings)
+        self._share_after: defaultdict[str, int | None] = defaultdict(lambda: SHARE_AFTER)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -92,25 +52,44 @@ class Nodes:
         node = self._nodes.get(span.key)
         return node if node is not None and node.tokens == span.token_bytes else None
 
-    def obtain(self, *, key: bytes, parent: bytes, tokens: bytes, model: str) -> Node:
-        """The node of this key, made if there is none."""
+    def obtain(
+        self, *, key: bytes, parent: bytes, tokens: bytes, model: str, owners: Set[bytes]
+    ) -> Node:
+        """The node of this key; if there is none it is made, and is of these owners."""
         node = self._nodes.get(key)
         if node is None:
-            node = Node(key, parent, tokens, model)
-            node.children = self._orphans.pop(key, {})
-            self._nodes[key] = node
-            above = self._nodes.get(parent)
-            siblings = self._orphans.setdefault(parent, {}) if above is None else above.children
-            siblings[key] = None
+            node = self._nodes[key] = Node(key, parent, tokens, model)
+            self._note_owners(node, {*owners})
+            _hang(node, self._known)
         return node
 
-    def children(self, key: bytes) -> Iterator[Node]:
-        """The blocks known under a key, youngest first."""
-        return (self._nodes[child] for child in reversed(self._under(key)))
+    def under(self, key: bytes, *, memory_only: bool = False) -> Siblings:
+        """The blocks known under a key."""
+        return (self._in_memory if memory_only else self._known).get(key, _NO_SIBLINGS)
 
-    def has_siblings(self, span: Span) -> bool:
-        """Whether other blocks than this one may be known under its parent."""
-        return len(self._under(span.parent)) > 1
+    def add_owners(self, node: Node, owners: Set[bytes]) -> bool:
+        """Whether that was news."""
+        is_full = len(node.owners) >= MAX_OWNERS and not has_publication(owners)
+        if owners <= node.owners or is_full:
+            return False
+        self._set_owners(node, node.owners | owners)
+        return True
+
+    def discard_owner(self, node: Node, owner: bytes) -> None:
+        self._set_owners(node, node.owners - {owner})
+
+    def set_share_after(self, model: str, share_after: int | None) -> None:
+        """How many persons make a block of this model everybody's; None: none do."""
+        if share_after != self._share_after[model]:
+            self._share_after[model] = share_after
+            for node in self:
+                if node.model == model:
+                    self._set_owners(node, node.owners)
+
+    def put_in_memory(self, node: Node, kind: Kind) -> None:
+        if not node.in_memory:
+            _hang(node, self._in_memory)
+        node.in_memory.add(kind)
 
     def put_on_disk(self, node: Node, kind: Kind, num_bytes: int) -> None:
         self._take_off_disk(node, kind)
@@ -131,12 +110,18 @@ class Nodes:
             if node is None:
                 continue
             if tier is CacheTier.MEMORY:
-                node.in_memory.discard(record.kind)
+                self._take_out_of_memory(node, record.kind)
                 node.pinned -= {record}
             else:
                 self._take_off_disk(node, record.kind)
             if not node.records():
                 self._forget(node)
+
+    def _take_out_of_memory(self, node: Node, kind: Kind) -> None:
+        if kind in node.in_memory:
+            node.in_memory.remove(kind)
+            if not node.in_memory:
+                _unhang(node, self._in_memory)
 
     def _take_off_disk(self, node: Node, kind: Kind) -> None:
         if (num_bytes := node.on_disk.pop(kind, None)) is not None:
@@ -145,13 +130,32 @@ class Nodes:
 
     def _forget(self, node: Node) -> None:
         del self._nodes[node.key]
-        if node.children:
-            self._orphans[node.key] = node.children
-        siblings = self._under(node.parent)
-        siblings.pop(node.key, None)
-        if not siblings:
-            self._orphans.pop(node.parent, None)
+        _unhang(node, self._known)
 
-    def _under(self, key: bytes) -> dict[bytes, None]:
-        node = self._nodes.get(key)
-        return node.children if node is not None else self._orphans.get(key, {})
+    def _set_owners(self, node: Node, owners: set[bytes]) -> None:
+        families = [self.under(node.parent)]
+        if node.in_memory:
+            families.append(self.under(node.parent, memory_only=True))
+        for family in families:
+            family.delist(node)
+        self._note_owners(node, owners)
+        for family in families:
+            family.enlist(node)
+
+    def _note_owners(self, node: Node, owners: set[bytes]) -> None:
+        node.owners = owners
+        node.is_published = has_publication(owners)
+        share_after = self._share_after[node.model]
+        node.is_everybodys = node.is_published or are_enough(owners, share_after=share_after)
+
+
+def _hang(node: Node, siblings: defaultdict[bytes, Siblings]) -> None:
+    if node.parent != OPENING_PARENT:
+        siblings[node.parent].add(node)
+
+
+def _unhang(node: Node, siblings: defaultdict[bytes, Siblings]) -> None:
+    if node.parent in siblings:
+        siblings[node.parent].discard(node)
+        if not siblings[node.parent]:
+            del siblings[node.parent]

@@ -14,6 +14,7 @@ from collections.abc import Set
 from enum import Enum
 
 OWNER_BYTES = 16
+SHARE_AFTER = 3  # persons, unless a model says otherwise
 
 
 class OwnerKind(Enum):
@@ -43,8 +44,6 @@ def is_nobodys(owners: Set[bytes]) -> bool:
     return not num_persons(owners) and not has_publication(owners)
 
 
-def may_use(owners: Set[bytes], asking: Set[bytes], *, share_after: int | None) -> bool:
-    """Whether a request that stands for `asking` may use what `owners` own."""
-    if not owners.isdisjoint(asking) or has_publication(owners):
-        return True
-    return share_after is not None and num_persons(owners) >= share_after
+def are_enough(owners: Set[bytes], *, share_after: int | None) -> bool:
+    """Whether what so many persons have computed is everybody's; for None it never is."""
+    return share_after is not None and len(owners) >= share_after <= num_persons(owners)

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from engine.cache.nodes import Node, Nodes
+from engine.cache.node import Node
+from engine.cache.nodes import Nodes
 from engine.cache.record import Kind, RecordKey
-from engine.core.blocks import Chain, Span, common_tokens
+from engine.cache.siblings import Siblings
+from engine.core.blocks import Chain, Span
 
-MAX_CHILDREN_COMPARED = 64
-MAX_STRANGERS_COMPARED = 4  # behind the end: a few microseconds that no first token tells of
+MAX_COMPARED = 64  # of one's own that agree in part, until one is where it is wanted
 LEAST_TOKENS = 32  # fewer are computed as quickly as they are copied
 _SLICE, _BOUNDARY, _ = Kind  # Python is slow to look members up, and long ways ask often
 
@@ -74,11 +75,11 @@ class Step(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class _Way:
-    """What is known along a prompt. `known` counts everybody's blocks, `steps` and `usable` those
-    that the request may use; only `usable` counts blocks that agree in part. Behind the end nothing
-    can be restored."""
+    """What is known along a prompt. `known` counts everybody's blocks, `nodes` and `usable` those
+    that the request may use; blocks that agree in part are counted and are not among `nodes`."""
 
-    steps: list[Step] = dataclasses.field(default_factory=list)
+    spans: list[Span]
+    nodes: list[Node] = dataclasses.field(default_factory=list)
     known: int = 0
     usable: int = 0
 
@@ -106,115 +107,108 @@ class RestorePlan:
         return self.num_tokens == 0
 
 
-def plan_restore(
-    query: Query,
-    nodes: Nodes,
-    *,
-    may_use: Callable[[Node], bool],
-    memory_only: bool = False,
-) -> RestorePlan:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tier:
+    """Where records may come from."""
+
+    nodes: Nodes
+    memory_only: bool
+
+    def has(self, node: Node, kind: Kind) -> bool:
+        return kind in node.in_memory or (kind in node.on_disk and not self.memory_only)
+
+    def under(self, span: Span) -> Siblings:
+        return self.nodes.under(span.parent, memory_only=self.memory_only)
+
+
+def plan_restore(query: Query, nodes: Nodes, *, memory_only: bool = False) -> RestorePlan:
     """The longest usable restore point of a prompt, one token always left to compute."""
-    way = _follow(query, nodes, may_use)
 
-    def has(node: Node, kind: Kind) -> bool:
-        return kind in node.in_memory or (kind in node.on_disk and not memory_only)
-
-    usable = _complete([*way.steps], query.needs, nodes, has=has, may_use=may_use)
-    if usable and usable[-1].stop < LEAST_TOKENS:
-        usable = []
-    num_tokens = usable[-1].stop if usable else 0
+    way = _follow(query, nodes)
+    tier = _Tier(nodes, memory_only)
+    if query.needs.has_boundaries:
+        steps = _up_to_boundary(way, query, tier)
+    else:
+        steps = _up_to_slice(way, query, tier)
+    if steps and steps[-1].stop < LEAST_TOKENS:
+        steps = []
+    num_tokens = steps[-1].stop if steps else 0
     return RestorePlan(
         num_tokens=num_tokens,
-        slices=_slices(usable) if query.needs.has_slices else (),
-        boundary=_boundary(usable) if query.needs.has_boundaries else None,
-        from_disk=_from_disk(usable, query.needs),
+        slices=_slices(steps) if query.needs.has_slices else (),
+        boundary=_boundary(steps) if query.needs.has_boundaries else None,
+        from_disk=_from_disk(steps, query.needs),
         miss=_miss(query, num_tokens, way),
         nearest_tokens=way.known,
         branch_tokens=way.usable,
     )
 
 
-def _follow(query: Query, nodes: Nodes, may_use: Callable[[Node], bool]) -> _Way:
+def _follow(query: Query, nodes: Nodes) -> _Way:
     """The nodes along the prompt, its last token left out.
 
     A stranger's block costs the same search as one that is not there: times tell nothing of it.
     """
-    way = _Way()
+    way = _Way([*query.chain.spans(query.num_tokens - 1)])
     is_at_end = False
-    for span in query.chain.spans(query.num_tokens - 1):
+    for span in way.spans:
         node = nodes.find(span)
         if node is not None:
             way.known = span.stop
-        if is_at_end:
-            if node is None:
-                _count_strangers(way, span, nodes)
-                break
-        elif node is not None and may_use(node):
-            way.steps.append(Step(node, span.start, span.stop))
-            way.usable = span.stop
         else:
-            _take_nearest_child(way, span, query.needs, nodes, may_use)
-            is_at_end = query.needs.has_slices  # for this block's slice is lacking
-    return way
-
-
-def _take_nearest_child(
-    way: _Way, span: Span, needs: Needs, nodes: Nodes, may_use: Callable[[Node], bool]
-) -> None:
-    """Where the prompt leaves the known blocks: go on along the child that agrees the longest."""
-    best: Step | None = None
-    for node in itertools.islice(nodes.children(span.parent), MAX_CHILDREN_COMPARED):
-        stop = _agreed_stop(node, span)
-        way.known = max(way.known, stop)
-        if not may_use(node):
+            _count_known(way, span, nodes)
+        if node is not None and not is_at_end and node.may_be_used_by(query.owners):
+            way.nodes.append(node)
+            way.usable = span.stop
             continue
-        way.usable = max(way.usable, stop)
-        is_whole = stop - span.start == node.num_tokens
-        can_end_here = is_whole or not needs.has_boundaries
-        if stop > (best.stop if best else span.start) and can_end_here:
-            best = Step(node, span.start, stop)
-    if best is not None:
-        way.steps.append(best)
-
-
-def _count_strangers(way: _Way, span: Span, nodes: Nodes) -> None:
-    """Where the prompt leaves blocks that it may not use, to be told to administrators."""
-    for node in itertools.islice(nodes.children(span.parent), MAX_STRANGERS_COMPARED):
-        way.known = max(way.known, _agreed_stop(node, span))
-
-
-def _agreed_stop(node: Node, span: Span) -> int:
-    return span.start + common_tokens(node.tokens, span.token_bytes)
-
-
-def _complete(
-    way: list[Step],
-    needs: Needs,
-    nodes: Nodes,
-    *,
-    has: Callable[[Node, Kind], bool],
-    may_use: Callable[[Node], bool],
-) -> list[Step]:
-    """The longest beginning of the way at whose end every layer kind can be restored."""
-    if needs.has_slices:
-        way = list(itertools.takewhile(lambda step: has(step.node, _SLICE), way))
-    if not needs.has_boundaries:
-        return way
-    kinds = [_SLICE, _BOUNDARY] if needs.has_slices else [_BOUNDARY]
-    while way and not has(way[-1].node, _BOUNDARY):
-        last = way.pop()
-        tails = [
-            node
-            for node in itertools.islice(nodes.children(last.node.parent), MAX_CHILDREN_COMPARED)
-            if len(node.tokens) < len(last.node.tokens)
-            and last.node.tokens.startswith(node.tokens)
-            and all(has(node, kind) for kind in kinds)
-            and may_use(node)
-        ]
-        if tails:
-            longest = max(tails, key=lambda node: len(node.tokens))
-            way.append(Step(longest, last.start, last.start + longest.num_tokens))
+        if not is_at_end:
+            _count_usable(way, span, nodes, query.owners)
+        is_at_end = query.needs.has_slices  # for this block's slice is lacking
+        if node is None and is_at_end:
+            break
     return way
+
+
+def _count_known(way: _Way, span: Span, nodes: Nodes) -> None:
+    """Where the prompt leaves the known blocks, to be told to administrators."""
+    if agreed := nodes.under(span.parent).nearest_tokens(span.token_bytes):
+        way.known = max(way.known, span.start + agreed)
+
+
+def _count_usable(way: _Way, span: Span, nodes: Nodes, owners: frozenset[bytes]) -> None:
+    for agreed, _ in nodes.under(span.parent).nearest(span.token_bytes, owners):
+        way.usable = span.start + agreed
+        break
+
+
+def _up_to_slice(way: _Way, query: Query, tier: _Tier) -> list[Step]:
+    """The blocks whose slices are there, then what agrees with the next block the longest."""
+    steps = _with_slices(way, tier)
+    for span in way.spans[len(steps) : len(steps) + 1]:
+        nearest = tier.under(span).nearest(span.token_bytes, query.owners)
+        for agreed, node in itertools.islice(nearest, MAX_COMPARED):
+            if tier.has(node, _SLICE):
+                return [*steps, Step(node, span.start, span.start + agreed)]
+    return steps
+
+
+def _up_to_boundary(way: _Way, query: Query, tier: _Tier) -> list[Step]:
+    """The same up to the last boundary, be it at the end of a block or of a tail that the next
+    block begins with. Without slices only that is needed."""
+    steps, spans, kinds = [], way.spans, [_BOUNDARY]
+    if query.needs.has_slices:
+        steps = _with_slices(way, tier)
+        spans, kinds = spans[: len(steps) + 1], [_SLICE, _BOUNDARY]
+    for place, span in reversed([*enumerate(spans)]):
+        for node in tier.under(span).beginnings(span.token_bytes, query.owners):
+            if all(tier.has(node, kind) for kind in kinds):
+                return [*steps[:place], Step(node, span.start, span.start + node.num_tokens)]
+    return []
+
+
+def _with_slices(way: _Way, tier: _Tier) -> list[Step]:
+    there = itertools.takewhile(lambda node: tier.has(node, _SLICE), way.nodes)
+    return [Step(node, span.start, span.stop) for node, span in zip(there, way.spans, strict=False)]
 
 
 def _slices(way: list[Step]) -> tuple[tuple[RecordKey, int], ...]:

@@ -29,8 +29,7 @@ from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
 from engine.cache.io_thread import CacheIO, Read, Restored, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.nodes import Node
-from engine.cache.owners import is_nobodys, may_use
+from engine.cache.owners import SHARE_AFTER, is_nobodys
 from engine.cache.plan import Miss, Query, RestorePlan, plan_restore
 from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.records import Records
@@ -44,7 +43,7 @@ BOTH_TIERS = (wire.CacheTier.MEMORY, wire.CacheTier.DISK)
 class ModelRules:
     """How one model's prefixes are kept. A `share_after` of None means never."""
 
-    share_after: int | None = 3
+    share_after: int | None = SHARE_AFTER
     memory_share: float = 1.0
     disk_share: float = 1.0
     is_on_disk: bool = True
@@ -86,10 +85,12 @@ class PrefixCache:
         disk is left out where computing it takes less time: `prefill_seconds` says how long a
         number of tokens takes from the prompt's beginning."""
         whole = self._whole_plan(query) if may_open else None
-        plan = whole or plan_restore(query, self.nodes, may_use=self._usable_by(query))
+        plan = whole or plan_restore(query, self.nodes)
         if not plan.from_disk:
             return plan
         in_memory = self.plan_in_memory(query)
+        if in_memory.num_tokens >= plan.num_tokens:
+            return in_memory
         if prefill_seconds is not None:
             gained = prefill_seconds(plan.num_tokens) - prefill_seconds(in_memory.num_tokens)
             if self.load_seconds(plan) > gained:
@@ -97,8 +98,7 @@ class PrefixCache:
         return plan
 
     def plan_in_memory(self, query: Query) -> RestorePlan:
-        may_use = self._usable_by(query)
-        return plan_restore(query, self.nodes, may_use=may_use, memory_only=True)
+        return plan_restore(query, self.nodes, memory_only=True)
 
     def payloads(self, plan: RestorePlan) -> tuple[list[tuple[Any, int]], Any | None]:
         """Slices with the tokens to use of each, and the boundary. All must be in memory."""
@@ -185,10 +185,11 @@ class PrefixCache:
         Its owners have computed all of it, so they own what is already there as well. What they
         may not use is copied though somebody else's copy is held: not doing so would be noticed.
         """
-        may_use, needs, wanted = self._usable_by(query), query.needs, []
+        needs, wanted = query.needs, []
         for span in query.spans():
             node = self.nodes.find(span)
-            held = node.in_memory if node is not None and may_use(node) else ()
+            is_usable = node is not None and node.may_be_used_by(query.owners)
+            held = node.in_memory if node is not None and is_usable else ()
             if node is not None:
                 self._records.add_owners(node, query.owners)
             wants_slice = needs.has_slices and _SLICE not in held
@@ -251,6 +252,7 @@ class PrefixCache:
     def set_rules(self, model: str, rules: ModelRules) -> None:
         was_on_disk = self._rules_of(model).is_on_disk
         self._rules[model] = rules
+        self.nodes.set_share_after(model, rules.share_after)
         self._records.set_shares(model, memory=rules.memory_share, disk=rules.disk_share)
         if was_on_disk and not rules.is_on_disk:
             self.clear(model, tiers=(wire.CacheTier.DISK,))
@@ -270,6 +272,7 @@ class PrefixCache:
     def clear(self, model: str, *, tiers: Sequence[wire.CacheTier] = BOTH_TIERS) -> None:
         """Remove what is kept of a model in these tiers."""
         nodes = [node for node in self.nodes if node.model == model]
+        nodes.sort(key=lambda node: node.tokens, reverse=True)  # each the last of its siblings
         records = [record for node in nodes for record in node.records()]
         self._records.remove(records, tiers=tiers)
 
@@ -282,13 +285,9 @@ class PrefixCache:
     def _rules_of(self, model: str) -> ModelRules:
         return self._rules.get(model) or ModelRules()
 
-    def _usable_by(self, query: Query) -> Callable[[Node], bool]:
-        asking, share_after = query.owners, self._rules_of(query.model).share_after
-        return lambda node: may_use(node.owners, asking, share_after=share_after)
-
     def _opening(self, query: Query) -> RecordKey | None:
         node = self.nodes.find(query.chain.opening(query.num_tokens))
-        if node is None or not node.has(_OPENING) or not self._usable_by(query)(node):
+        if node is None or not node.has(_OPENING) or not node.may_be_used_by(query.owners):
             return None
         return node.record(_OPENING)
 
@@ -298,7 +297,7 @@ class PrefixCache:
         record = self._opening(query) if query.needs.has_boundaries else None
         if record is None:
             return None
-        plan = plan_restore(query.behind(), self.nodes, may_use=self._usable_by(query))
+        plan = plan_restore(query.behind(), self.nodes)
         if plan.num_tokens < query.num_tokens:
             return None
         if self.memory.get(record) is not None:

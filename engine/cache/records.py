@@ -6,7 +6,6 @@ model thread; the disk is behind CacheIO.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -16,13 +15,13 @@ from engine.cache.captures import Payload
 from engine.cache.disk_index import Row
 from engine.cache.io_thread import CacheIO, Saved
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.nodes import Node, Nodes
+from engine.cache.node import Node
+from engine.cache.nodes import Nodes
 from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import Span
 
 EVERY_TIER = tuple(wire.CacheTier)
-MAX_SIBLINGS_COMPARED = 64
 
 
 class Records:
@@ -44,7 +43,7 @@ class Records:
         self._statistics = statistics
         self._dump = dump
         self._unwritten: dict[bytes, Node] = {}  # on disk with fewer owners than they have
-        for row in rows:
+        for row in sorted(rows, key=lambda row: row.tokens):  # siblings come in their order
             self._add_row(row)
 
     # --- in memory
@@ -54,7 +53,7 @@ class Records:
     ) -> None:
         """Keep what these owners computed for a block."""
         node = self.nodes.obtain(
-            key=span.key, parent=span.parent, tokens=span.token_bytes, model=model
+            key=span.key, parent=span.parent, tokens=span.token_bytes, model=model, owners=owners
         )
         self.add_owners(node, owners)
         self.put(node, kind, payload)
@@ -62,7 +61,7 @@ class Records:
     def put(self, node: Node, kind: Kind, payload: Payload) -> None:
         if kind in node.in_memory:
             return
-        node.in_memory.add(kind)
+        self.nodes.put_in_memory(node, kind)
         evicted = self._memory.put(
             node.record(kind), payload.content, num_bytes=payload.num_bytes, model=node.model
         )
@@ -96,13 +95,13 @@ class Records:
 
     def add_owners(self, node: Node, owners: frozenset[bytes]) -> None:
         """The disk hears of it with write_owners(): a first token may be waiting now."""
-        if node.add_owners(owners):
+        if self.nodes.add_owners(node, owners):
             if node.on_disk:
                 self._unwritten[node.key] = node
             self._pin_published(node)
 
     def discard_owner(self, node: Node, owner: bytes) -> None:
-        node.discard_owner(owner)
+        self.nodes.discard_owner(node, owner)
         self._write_owners([node])
         self._pin_published(node)
 
@@ -167,16 +166,11 @@ class Records:
 
     def drop_outgrown(self, span: Span) -> None:
         """Tails of earlier turns that this block begins with: a restore can end inside it."""
-        if not self.nodes.has_siblings(span):
+        node, siblings = self.nodes.find(span), self.nodes.under(span.parent)
+        if node is None or len(siblings) == 1:
             return
-        tails = [
-            tail
-            for tail in itertools.islice(self.nodes.children(span.parent), MAX_SIBLINGS_COMPARED)
-            if len(tail.tokens) < len(span.token_bytes) and span.token_bytes.startswith(tail.tokens)
-        ]
-        node = self.nodes.find(span) if tails else None
-        for tail in tails:
-            if node is not None and tail.owners <= node.owners:
+        for tail in {*siblings.beginnings(span.token_bytes, node.owners)}:
+            if tail is not node and tail.owners <= node.owners:
                 self.remove(tail.records())
 
     # --- inside
@@ -191,10 +185,14 @@ class Records:
 
     def _add_row(self, row: Row) -> None:
         node = self.nodes.obtain(
-            key=row.record.block, parent=row.parent, tokens=row.tokens, model=row.model
+            key=row.record.block,
+            parent=row.parent,
+            tokens=row.tokens,
+            model=row.model,
+            owners=row.owners,
         )
         self.nodes.put_on_disk(node, row.record.kind, row.file_bytes)
-        node.add_owners(row.owners)
+        self.nodes.add_owners(node, row.owners)
 
     def _write_owners(self, nodes: Iterable[Node]) -> None:
         owners = {node.key: frozenset(node.owners) for node in nodes if node.on_disk}

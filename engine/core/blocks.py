@@ -20,7 +20,7 @@ KEY_BYTES = 32
 
 _ROOT_TAG = b"hearth/root/1"
 _BLOCK_TAG = b"hearth/block/1"
-_OPENING_TAG = b"hearth/opening/1"
+OPENING_PARENT = b"hearth/opening/1"
 
 
 def root_key(fields: Mapping[str, str]) -> bytes:
@@ -91,8 +91,8 @@ class Chain:
         """What stands for the answer behind the first `num_tokens` tokens: the last block's tokens
         under a key that no block has, beside all blocks."""
         *_, last = self.spans(num_tokens)
-        key = hashlib.blake2b(_OPENING_TAG + last.key, digest_size=KEY_BYTES).digest()
-        return last._replace(key=key, parent=_OPENING_TAG)
+        key = hashlib.blake2b(OPENING_PARENT + last.key, digest_size=KEY_BYTES).digest()
+        return last._replace(key=key, parent=OPENING_PARENT)
 
     def _span(self, parent: bytes, start: int, stop: int) -> Span:
         piece = self.tokens[start * TOKEN_BYTES : stop * TOKEN_BYTES]

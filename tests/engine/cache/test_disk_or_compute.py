@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.plan import Miss
+from engine.cache.plan import Miss, Needs, Query
 from engine.cache.prefix import PrefixCache
 
-from .toys import compute, dump, make_disk, query, revive
+from .toys import ATTENTION, HYBRID, compute, dump, make_disk, query, restored_tokens, revive
 
 PROMPT = list(range(1, 1025))
 WAIT_SECONDS = 10.0
@@ -23,6 +25,21 @@ def cache_on(directory: Path) -> tuple[PrefixCache, CacheIO]:
     io = CacheIO(disk, max_queued_bytes=1 << 30)
     memory = MemoryTier(budget_bytes=1 << 40)
     return PrefixCache(memory, io, dump=dump, revive=revive, rows=rows), io
+
+
+@contextlib.contextmanager
+def restarted_with(directory: Path, on_disk: Sequence[Query]) -> Iterator[PrefixCache]:
+    """A cache that begins with these prompts on disk and nothing in memory."""
+    before, io = cache_on(directory)
+    for asked in on_disk:
+        compute(before, asked)
+        before.persist(asked)
+    io.close(wait_seconds=WAIT_SECONDS)
+    cache, io = cache_on(directory)
+    try:
+        yield cache
+    finally:
+        io.close(wait_seconds=WAIT_SECONDS)
 
 
 def attention_seconds(num_tokens: int) -> float:
@@ -37,16 +54,36 @@ def test_the_rest_of_what_memory_has_is_compared_as_what_it_is(
     tmp_path: Path, read_seconds: float, num_tokens: int, miss: Miss
 ) -> None:
     """The second half of a prompt takes longer to compute than its first."""
-    before, io = cache_on(tmp_path)
-    compute(before, query(PROMPT))
-    before.persist(query(PROMPT))
-    io.close(wait_seconds=WAIT_SECONDS)
-    cache, io = cache_on(tmp_path)
-    try:
+    with restarted_with(tmp_path, [query(PROMPT)]) as cache:
         compute(cache, query(PROMPT[:512]))
         num_records = len(cache.plan(query(PROMPT)).from_disk)
         cache.costs.record_seconds = read_seconds / num_records
         plan = cache.plan(query(PROMPT), prefill_seconds=attention_seconds)
         assert (plan.num_tokens, plan.miss) == (num_tokens, miss)
-    finally:
-        io.close(wait_seconds=WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("needs", [ATTENTION, HYBRID])
+def test_a_longer_one_on_disk_hides_no_shorter_one_in_memory(tmp_path: Path, needs: Needs) -> None:
+    with restarted_with(tmp_path, [query(PROMPT[:200], needs=needs)]) as cache:
+        compute(cache, query(PROMPT[:90], needs=needs))
+        asked = query(PROMPT, needs=needs)
+        assert cache.plan(asked).num_tokens == 200
+        in_memory = cache.plan_in_memory(asked)
+        assert in_memory.num_tokens == 90
+        restored_tokens(cache, asked, in_memory)
+
+
+def test_a_block_on_disk_hides_no_part_of_it_in_memory(tmp_path: Path) -> None:
+    with restarted_with(tmp_path, [query(PROMPT[:512])]) as cache:
+        compute(cache, query(PROMPT[:256]))
+        compute(cache, query([*PROMPT[:400], 7, 8, 9]))
+        assert cache.plan(query(PROMPT)).num_tokens == 512
+        assert cache.plan_in_memory(query(PROMPT)).num_tokens == 400
+
+
+def test_among_many_on_disk_that_agree_as_long_the_one_in_memory_is_used(tmp_path: Path) -> None:
+    on_disk = [query([*PROMPT[:200], 2 * number + 5000]) for number in range(200)]
+    with restarted_with(tmp_path, on_disk) as cache:
+        compute(cache, query([*PROMPT[:200], 5399]))
+        plan = cache.plan(query([*PROMPT[:200], 5001, 7]), prefill_seconds=attention_seconds)
+        assert (plan.num_tokens, plan.from_disk, plan.miss) == (200, (), Miss.UNKNOWN)

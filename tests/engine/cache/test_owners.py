@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import pytest
 
@@ -130,16 +131,25 @@ def test_where_a_strangers_prompts_go_on_decides_nothing_for_others() -> None:
 def test_looking_up_a_strangers_prompt_is_as_much_work_as_a_new_one() -> None:
     """Were it less, the time to the first token would tell that somebody had sent it."""
     cache = make_cache()
-    sent, fresh = (
-        [[1, 2, 3, salt, *PROMPT[:500]] for salt in salts]
-        for salts in (range(100), range(100, 105))
-    )
+    sent, fresh = _alike(range(100)), _alike(range(100, 105))
     for tokens in sent:
         compute(cache, query(tokens, of="ann"))
     theirs = max(num_calls(cache, query(tokens, of="bob")) for tokens in sent[:5])
     news = [num_calls(cache, query(tokens, of="bob")) for tokens in fresh]
     assert min(news) <= theirs * 1.1 and theirs <= max(news) * 1.1
-    assert num_calls(cache, query(sent[0], of="ann")) < min(news) / 3
+
+
+def test_how_much_strangers_have_sent_makes_a_look_up_no_longer() -> None:
+    beside_one, beside_many = make_cache(), make_cache()
+    compute(beside_one, query(_alike([0])[0], of="ann"))
+    for tokens in _alike(range(1000)):
+        compute(beside_many, query(tokens, of="ann"))
+    new = query(_alike([5000])[0], of="bob")
+    assert num_calls(beside_many, new) <= num_calls(beside_one, new) * 1.1
+
+
+def _alike(salts: Iterable[int]) -> list[list[int]]:
+    return [[1, 2, 3, salt, *PROMPT[:500]] for salt in salts]
 
 
 def num_calls(cache: PrefixCache, asked: Query) -> int:

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from engine.cache.disk_tier import DiskLimits
 from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.owners import OwnerKind, is_nobodys, may_use, owner_name
+from engine.cache.owners import OwnerKind, are_enough, has_publication, is_nobodys, owner_name
 from engine.cache.plan import Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
 from engine.core.blocks import BLOCK_TOKENS
@@ -184,7 +184,9 @@ class CacheMachine(RuleBasedStateMachine):
         usable = [
             prefix
             for prefix, owners in self._owners.items()
-            if may_use(owners, asked.owners, share_after=self._rules.share_after)
+            if not owners.isdisjoint(asked.owners)
+            or has_publication(owners)
+            or are_enough(owners, share_after=self._rules.share_after)
         ]
         longest = 0
         for prefix in usable:

@@ -14,7 +14,7 @@ import pytest
 from engine import wire
 from engine.cache.captures import Captured, Payload
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.plan import MAX_CHILDREN_COMPARED, Miss, Needs, Query
+from engine.cache.plan import Miss, Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
 from engine.cache.record import Kind, RecordKey
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
@@ -35,7 +35,7 @@ from .toys import (
 )
 
 PROMPT = list(range(1, 1001))
-MOST_CALLS_A_BLOCK = 70  # of a known prompt it is 64
+MOST_CALLS_A_BLOCK = 80  # of a new prompt it is 76, of a known one 66
 
 
 @pytest.mark.parametrize("needs", [ATTENTION, HYBRID, RECURRENT])
@@ -114,12 +114,13 @@ def test_what_lies_behind_a_hole_is_not_used() -> None:
     restored_tokens(cache, asked, plan)
 
 
-def test_of_many_that_part_in_a_block_the_latest_are_looked_at() -> None:
+def test_of_many_that_part_in_a_block_each_is_found() -> None:
     cache = make_cache()
-    for number in range(MAX_CHILDREN_COMPARED + 9):
+    for number in range(300):
         compute(cache, query([*PROMPT[:40], number + 5000, *PROMPT[:100]]))
-    latest = [*PROMPT[:40], number + 5000, *PROMPT[:60]]
-    assert cache.plan(query([*latest, 7, 8, 9])).num_tokens == len(latest)
+    for number in range(0, 300, 50):
+        one = [*PROMPT[:40], number + 5000, *PROMPT[:60]]
+        assert cache.plan(query([*one, 7, 8, 9])).num_tokens == len(one)
 
 
 @pytest.mark.parametrize("needs", [ATTENTION, HYBRID])
@@ -135,8 +136,7 @@ def test_what_strangers_blocks_hold_does_not_decide_which_own_one_is_found(
         [_found_beside(one, asked, is_first=is_first, needs=needs) for is_first in (True, False)]
         for one in (alike, different)
     ]
-    assert found[0] == found[1]
-    assert found[0][1] == 60  # it was the latest
+    assert found == [[60, 60], [60, 60]]
 
 
 def _found_beside(
@@ -154,7 +154,7 @@ def _found_beside(
     return cache.plan(query([*asked, 9, 9], of="ann", needs=needs)).num_tokens
 
 
-def test_behind_a_prompt_that_a_thousand_others_share_the_latest_own_one_is_found() -> None:
+def test_behind_a_prompt_that_a_thousand_others_share_the_own_one_is_found() -> None:
     cache = make_cache()
     cache.set_rules("toy", ModelRules(share_after=None))
     for number in range(1000):

@@ -1,0 +1,126 @@
+"""The blocks known under one parent, in the order of their tokens: a list for each owner.
+
+    [ a a b ... | a b a ... | a b b ... | b ... ]      what agrees with `a b c` the longest lies
+                                        ^              next to where that belongs
+
+Only the lists of what a request may use are searched: what strangers have stored, and how much of
+it, changes neither what is found nor how long the search takes.
+"""
+
+from __future__ import annotations
+
+import bisect
+import heapq
+from collections.abc import Iterable, Iterator, Set
+from operator import attrgetter, itemgetter
+
+from engine.cache.node import Node
+from engine.core.blocks import TOKEN_BYTES, common_tokens
+
+_EVERYBODY = b"everybody"  # no owner: those have 16 bytes
+_tokens_of = attrgetter("tokens")
+
+
+class Siblings:
+    """Invariant: where there are lists, each node is in those of its owners, or in everybody's if
+    everybody may use it. A node alone under its parent, as most are, needs none."""
+
+    __slots__ = ("_all", "_lists")
+
+    def __init__(self) -> None:
+        self._all: list[Node] = []
+        self._lists: dict[bytes, list[Node]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def add(self, node: Node) -> None:
+        _insert(self._all, node)
+        if self._lists is not None:
+            self.enlist(node)
+        elif len(self._all) > 1:
+            self._lists = {}
+            for one in self._all:
+                self.enlist(one)
+
+    def discard(self, node: Node) -> None:
+        self.delist(node)
+        _remove(self._all, node)
+
+    def enlist(self, node: Node) -> None:
+        """After its owners have changed."""
+        if self._lists is not None:
+            for reader in _readers(node):
+                _insert(self._lists.setdefault(reader, []), node)
+
+    def delist(self, node: Node) -> None:
+        """Before its owners change."""
+        if self._lists is not None:
+            for reader in _readers(node):
+                _remove(self._lists[reader], node)
+                if not self._lists[reader]:
+                    del self._lists[reader]
+
+    def nearest(self, tokens: bytes, asking: Set[bytes]) -> Iterator[tuple[int, Node]]:
+        """What these owners may use, with how many of `tokens` each agrees: the longest first.
+        Those without a common beginning are left out; what two of the owners own comes twice."""
+        walks = [walk for one in self._usable(asking) for walk in _walks(one, tokens)]
+        return heapq.merge(*walks, key=itemgetter(0), reverse=True)
+
+    def nearest_tokens(self, tokens: bytes) -> int:
+        """How many of `tokens` the nearest agrees with, whoever owns it."""
+        first = (next(walk, None) for walk in _walks(self._all, tokens))
+        return max((found[0] for found in first if found), default=0)
+
+    def beginnings(self, tokens: bytes, asking: Set[bytes]) -> Iterator[Node]:
+        """What these owners may use that `tokens` begin with, the longest first."""
+        found = [_beginnings(one, tokens) for one in self._usable(asking)]
+        return heapq.merge(*found, key=lambda node: len(node.tokens), reverse=True)
+
+    def _usable(self, asking: Set[bytes]) -> list[list[Node]]:
+        if self._lists is None:
+            return [[node for node in self._all if node.may_be_used_by(asking)]]
+        return [self._lists[one] for one in (*asking, _EVERYBODY) if one in self._lists]
+
+
+def _readers(node: Node) -> Iterable[bytes]:
+    return (_EVERYBODY,) if node.is_everybodys else node.owners
+
+
+def _insert(nodes: list[Node], node: Node) -> None:
+    bisect.insort(nodes, node, key=_tokens_of)
+
+
+def _remove(nodes: list[Node], node: Node) -> None:
+    """One that is among them; no two siblings have the same tokens."""
+    del nodes[bisect.bisect_left(nodes, node.tokens, key=_tokens_of)]
+
+
+def _walks(nodes: list[Node], tokens: bytes) -> tuple[Iterator[tuple[int, Node]], ...]:
+    """Away from where `tokens` belong, to both sides: always fewer agree."""
+    place = bisect.bisect_left(nodes, tokens, key=_tokens_of)
+    return (
+        _agreeing(map(nodes.__getitem__, range(place, len(nodes))), tokens),
+        _agreeing(map(nodes.__getitem__, range(place - 1, -1, -1)), tokens),
+    )
+
+
+def _agreeing(nodes: Iterable[Node], tokens: bytes) -> Iterator[tuple[int, Node]]:
+    for node in nodes:
+        agreed = common_tokens(node.tokens, tokens)
+        if not agreed:
+            return
+        yield agreed, node
+
+
+def _beginnings(nodes: list[Node], tokens: bytes) -> Iterator[Node]:
+    """What comes last before so many of the tokens begins with all of them that are shorter."""
+    num_bytes = len(tokens)
+    while place := bisect.bisect_right(nodes, tokens[:num_bytes], key=_tokens_of):
+        node = nodes[place - 1]
+        num_bytes = TOKEN_BYTES * common_tokens(node.tokens, tokens)
+        if not num_bytes:
+            return
+        if num_bytes == len(node.tokens):
+            yield node
+            num_bytes -= TOKEN_BYTES
