@@ -123,7 +123,6 @@ class _Tier:
 
 def plan_restore(query: Query, nodes: Nodes, *, memory_only: bool = False) -> RestorePlan:
     """The longest usable restore point of a prompt, one token always left to compute."""
-
     way = _follow(query, nodes)
     tier = _Tier(nodes, memory_only)
     if query.needs.has_boundaries:

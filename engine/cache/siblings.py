@@ -92,8 +92,11 @@ def _insert(nodes: list[Node], node: Node) -> None:
 
 
 def _remove(nodes: list[Node], node: Node) -> None:
-    """One that is among them; no two siblings have the same tokens."""
-    del nodes[bisect.bisect_left(nodes, node.tokens, key=_tokens_of)]
+    """One that is among them."""
+    place = bisect.bisect_left(nodes, node.tokens, key=_tokens_of)
+    while nodes[place] is not node:  # two of the same tokens: a wrong row of the disk's index
+        place += 1
+    del nodes[place]
 
 
 def _walks(nodes: list[Node], tokens: bytes) -> tuple[Iterator[tuple[int, Node]], ...]:

@@ -123,3 +123,17 @@ def test_nothing_is_left_of_those_that_went() -> None:
         known.drop(tokens, CacheTier.DISK)
     assert not len(known.nodes.under(PARENT))
     assert not len(known.nodes.under(PARENT, memory_only=True))
+
+
+def test_of_two_with_the_same_tokens_the_one_that_goes_goes() -> None:
+    """As a wrong row of the disk's index may have it."""
+    nodes = Nodes()
+    tokens, owners = token_bytes([1, 2]), frozenset(PEOPLE[:1])
+    first, second = (
+        nodes.obtain(key=key, parent=PARENT, tokens=tokens, model="toy", owners=owners)
+        for key in (b"first", b"second")
+    )
+    for node in (first, second):
+        nodes.put_in_memory(node, Kind.SLICE)
+    nodes.dropped([second.record(Kind.SLICE)], tier=CacheTier.MEMORY)
+    assert [node for _, node in nodes.under(PARENT).nearest(tokens, owners)] == [first]
