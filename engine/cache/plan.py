@@ -170,13 +170,15 @@ def _follow(query: Query, nodes: Nodes) -> _Way:
 
 def _count_known(way: _Way, span: Span, nodes: Nodes) -> None:
     """Where the prompt leaves the known blocks, to be told to administrators."""
-    if agreed := nodes.under(span.parent).nearest_tokens(span.token_bytes):
+    for agreed, _ in nodes.under(span.parent).nearest_of_all(span.token_bytes):
         way.known = max(way.known, span.start + agreed)
+        break
 
 
 def _count_usable(way: _Way, span: Span, nodes: Nodes, owners: frozenset[bytes]) -> None:
+    """Also where they part at the block's beginning: others will part there too."""
     for agreed, _ in nodes.under(span.parent).nearest(span.token_bytes, owners):
-        way.usable = span.start + agreed
+        way.usable = max(way.usable, span.start + agreed)
         break
 
 
@@ -186,7 +188,7 @@ def _up_to_slice(way: _Way, query: Query, tier: _Tier) -> list[Step]:
     for span in way.spans[len(steps) : len(steps) + 1]:
         nearest = tier.under(span).nearest(span.token_bytes, query.owners)
         for agreed, node in itertools.islice(nearest, MAX_COMPARED):
-            if tier.has(node, _SLICE):
+            if agreed and tier.has(node, _SLICE):
                 return [*steps, Step(node, span.start, span.start + agreed)]
     return steps
 

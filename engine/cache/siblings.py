@@ -62,15 +62,13 @@ class Siblings:
                     del self._lists[reader]
 
     def nearest(self, tokens: bytes, asking: Set[bytes]) -> Iterator[tuple[int, Node]]:
-        """What these owners may use, with how many of `tokens` each agrees: the longest first.
-        Those without a common beginning are left out; what two of the owners own comes twice."""
-        walks = [walk for one in self._usable(asking) for walk in _walks(one, tokens)]
-        return heapq.merge(*walks, key=itemgetter(0), reverse=True)
+        """What these owners may use, with how many of `tokens` each agrees: the longest first. What
+        two of the owners own comes twice."""
+        return _merge(self._usable(asking), tokens)
 
-    def nearest_tokens(self, tokens: bytes) -> int:
-        """How many of `tokens` the nearest agrees with, whoever owns it."""
-        first = (next(walk, None) for walk in _walks(self._all, tokens))
-        return max((found[0] for found in first if found), default=0)
+    def nearest_of_all(self, tokens: bytes) -> Iterator[tuple[int, Node]]:
+        """The same, whoever owns them."""
+        return _merge([self._all], tokens)
 
     def beginnings(self, tokens: bytes, asking: Set[bytes]) -> Iterator[Node]:
         """What these owners may use that `tokens` begin with, the longest first."""
@@ -99,21 +97,18 @@ def _remove(nodes: list[Node], node: Node) -> None:
     del nodes[place]
 
 
+def _merge(lists: Iterable[list[Node]], tokens: bytes) -> Iterator[tuple[int, Node]]:
+    walks = [walk for nodes in lists for walk in _walks(nodes, tokens)]
+    return heapq.merge(*walks, key=itemgetter(0), reverse=True)
+
+
 def _walks(nodes: list[Node], tokens: bytes) -> tuple[Iterator[tuple[int, Node]], ...]:
     """Away from where `tokens` belong, to both sides: always fewer agree."""
     place = bisect.bisect_left(nodes, tokens, key=_tokens_of)
     return (
-        _agreeing(map(nodes.__getitem__, range(place, len(nodes))), tokens),
-        _agreeing(map(nodes.__getitem__, range(place - 1, -1, -1)), tokens),
+        ((common_tokens(nodes[at].tokens, tokens), nodes[at]) for at in range(place, len(nodes))),
+        ((common_tokens(nodes[at].tokens, tokens), nodes[at]) for at in range(place - 1, -1, -1)),
     )
-
-
-def _agreeing(nodes: Iterable[Node], tokens: bytes) -> Iterator[tuple[int, Node]]:
-    for node in nodes:
-        agreed = common_tokens(node.tokens, tokens)
-        if not agreed:
-            return
-        yield agreed, node
 
 
 def _beginnings(nodes: list[Node], tokens: bytes) -> Iterator[Node]:

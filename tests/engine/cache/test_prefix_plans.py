@@ -102,6 +102,13 @@ def test_a_hybrid_walks_back_to_the_end_of_an_own_turn_inside_a_block(by: str, f
     restored_tokens(cache, asked, plan)
 
 
+def test_recurrent_prompts_that_part_where_a_block_begins_part_there_for_the_next_one_too() -> None:
+    cache = make_cache()
+    compute(cache, query([*PROMPT[:512], 7, *PROMPT[:90]], needs=RECURRENT))
+    plan = cache.plan(query([*PROMPT[:512], 8, *PROMPT[:90]], needs=RECURRENT))
+    assert (plan.num_tokens, plan.branch_tokens) == (0, 512)  # a boundary is worth keeping there
+
+
 def test_what_lies_behind_a_hole_is_not_used() -> None:
     cache = make_cache()
     asked = query(PROMPT, needs=HYBRID)

@@ -30,7 +30,7 @@ def some_owners(rng: random.Random) -> frozenset[bytes]:
 
 
 def agreed(blocks: Iterable[bytes], tokens: bytes) -> list[int]:
-    return sorted((n for one in blocks if (n := common_tokens(one, tokens))), reverse=True)
+    return sorted((common_tokens(one, tokens) for one in blocks), reverse=True)
 
 
 class Known:
@@ -111,7 +111,8 @@ def test_what_is_found_is_what_a_search_through_all_finds(seed: int, memory_only
             tokens[:end] for end in range(len(tokens), 0, -TOKEN_BYTES) if tokens[:end] in usable
         ]
         everybodys = known.in_memory if memory_only else known.owners
-        assert siblings.nearest_tokens(tokens) == max(agreed(everybodys, tokens), default=0)
+        found = [found for found, _ in siblings.nearest_of_all(tokens)]
+        assert found == agreed(everybodys, tokens)
 
 
 def test_nothing_is_left_of_those_that_went() -> None:
