@@ -18,7 +18,7 @@ import xxhash
 from engine.cache.owners import OWNER_BYTES, has_publication
 from engine.cache.record import Kind, RecordKey
 
-FORMAT = 3  # of this and of the files' places
+FORMAT = 4  # of this and of the files' places
 CHAIN_STEP_SECONDS = 1e-6  # so much older than its parent is a block that was used with it
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
@@ -159,9 +159,9 @@ class DiskIndex:
             ],
         )
 
-    def set_owners(self, block: bytes, owners: frozenset[bytes]) -> None:
-        query = f"SELECT {_COLUMNS} FROM record WHERE key = ?"
-        for columns in self._connection.execute(query, (block,)).fetchall():
+    def set_owners(self, record: RecordKey, owners: frozenset[bytes]) -> None:
+        query = f"SELECT {_COLUMNS} FROM record WHERE key = ? AND kind = ?"
+        for columns in self._connection.execute(query, (record.block, record.kind)).fetchall():
             row = _row(columns)
             if row is not None:
                 self.add(dataclasses.replace(row, owners=owners))

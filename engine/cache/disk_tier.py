@@ -139,11 +139,11 @@ class DiskTier:
         except sqlite3.Error as error:
             self._count_write_error(error)
 
-    def set_owners(self, owners: Mapping[bytes, frozenset[bytes]]) -> None:
-        """Whose these blocks are, by their keys."""
+    def set_owners(self, owners: Mapping[RecordKey, frozenset[bytes]]) -> None:
+        """Whose these records are."""
         try:
-            for block, names in owners.items():
-                self.index.set_owners(block, names)
+            for record, names in owners.items():
+                self.index.set_owners(record, names)
         except sqlite3.Error as error:
             self._count_write_error(error)
 

@@ -11,17 +11,20 @@ from engine.core.blocks import TOKEN_BYTES
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Node:
-    """`owners` computed this block themselves or speak for those who did; `on_disk` are the kinds
-    whose files are written, with their sizes, `saving` those handed to the writer, `pinned` what
-    stays in memory because it is published. Nodes alone changes whose it is."""
+    """`owners` computed this block themselves or speak for those who did, `boundary_owners` are
+    those of them who ended there: where a prompt ends is theirs to know, too. `on_disk` are the
+    kinds whose files are written, with their sizes, `saving` those handed to the writer, `pinned`
+    what stays in memory because it is published. Nodes alone changes whose it is."""
 
     key: bytes
     parent: bytes
     tokens: bytes
     model: str
-    owners: set[bytes] = dataclasses.field(default_factory=set)
+    owners: frozenset[bytes] = frozenset()
+    boundary_owners: frozenset[bytes] = frozenset()
     is_published: bool = False
     is_everybodys: bool = False
+    is_everybodys_boundary: bool = False
     on_disk: dict[Kind, int] = dataclasses.field(default_factory=dict)
     in_memory: set[Kind] = dataclasses.field(default_factory=set)
     saving: frozenset[Kind] = frozenset()
@@ -34,6 +37,13 @@ class Node:
     def may_be_used_by(self, asking: Set[bytes]) -> bool:
         """Whether a request that stands for these owners may use it."""
         return self.is_everybodys or not self.owners.isdisjoint(asking)
+
+    def may_end_for(self, asking: Set[bytes]) -> bool:
+        """Whether such a request may use its boundary."""
+        return self.is_everybodys_boundary or not self.boundary_owners.isdisjoint(asking)
+
+    def owners_of(self, kind: Kind) -> frozenset[bytes]:
+        return self.boundary_owners if kind is Kind.BOUNDARY else self.owners
 
     def has(self, kind: Kind) -> bool:
         return kind in self.in_memory or kind in self.on_disk

@@ -8,7 +8,7 @@ Owner: the model thread.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 
 from engine.cache.node import Node
 from engine.cache.owners import SHARE_AFTER, are_enough, has_publication
@@ -53,13 +53,20 @@ class Nodes:
         return node if node is not None and node.tokens == span.token_bytes else None
 
     def obtain(
-        self, *, key: bytes, parent: bytes, tokens: bytes, model: str, owners: Set[bytes]
+        self,
+        *,
+        key: bytes,
+        parent: bytes,
+        tokens: bytes,
+        model: str,
+        owners: frozenset[bytes],
+        kind: Kind,
     ) -> Node:
-        """The node of this key; if there is none it is made, and is of these owners."""
+        """The node of this key; if there is none it is made, for a record of these owners."""
         node = self._nodes.get(key)
         if node is None:
             node = self._nodes[key] = Node(key, parent, tokens, model)
-            self._note_owners(node, {*owners})
+            self._note_owners(node, owners, owners if kind is Kind.BOUNDARY else frozenset())
             _hang(node, self._known)
         return node
 
@@ -67,24 +74,31 @@ class Nodes:
         """The blocks known under a key."""
         return (self._in_memory if memory_only else self._known).get(key, _NO_SIBLINGS)
 
-    def add_owners(self, node: Node, owners: Set[bytes]) -> bool:
-        """Whether that was news."""
-        is_full = len(node.owners) >= MAX_OWNERS and not has_publication(owners)
-        if owners <= node.owners or is_full:
+    def add_owners(self, node: Node, owners: frozenset[bytes], *, kind: Kind) -> bool:
+        """They own the node's record of this kind; whether that was news. The owners of a boundary
+        own all of the block."""
+        is_boundary = kind is Kind.BOUNDARY
+        if owners <= node.owners and (not is_boundary or owners <= node.boundary_owners):
             return False
-        self._set_owners(node, node.owners | owners)
+        is_full = len(node.owners) >= MAX_OWNERS and not has_publication(owners)
+        if is_full and not owners <= node.owners:
+            return False
+        of_boundary = node.boundary_owners | owners if is_boundary else node.boundary_owners
+        self._set_owners(node, node.owners | owners, of_boundary)
         return True
 
     def discard_owner(self, node: Node, owner: bytes) -> None:
-        self._set_owners(node, node.owners - {owner})
+        self._set_owners(node, node.owners - {owner}, node.boundary_owners - {owner})
 
     def set_share_after(self, model: str, share_after: int | None) -> None:
         """How many persons make a block of this model everybody's; None: none do."""
-        if share_after != self._share_after[model]:
-            self._share_after[model] = share_after
-            for node in self:
-                if node.model == model:
-                    self._set_owners(node, node.owners)
+        before, self._share_after[model] = self._share_after[model], share_after
+        if share_after == before:
+            return
+        fewest = min(one for one in (before, share_after) if one is not None)
+        for node in self:
+            if node.model == model and len(node.owners) >= fewest:
+                self._set_owners(node, node.owners, node.boundary_owners)
 
     def put_in_memory(self, node: Node, kind: Kind) -> None:
         if not node.in_memory:
@@ -132,21 +146,28 @@ class Nodes:
         del self._nodes[node.key]
         _unhang(node, self._known)
 
-    def _set_owners(self, node: Node, owners: set[bytes]) -> None:
+    def _set_owners(
+        self, node: Node, owners: frozenset[bytes], of_boundary: frozenset[bytes]
+    ) -> None:
         families = [self.under(node.parent)]
         if node.in_memory:
             families.append(self.under(node.parent, memory_only=True))
         for family in families:
             family.delist(node)
-        self._note_owners(node, owners)
+        self._note_owners(node, owners, of_boundary)
         for family in families:
             family.enlist(node)
 
-    def _note_owners(self, node: Node, owners: set[bytes]) -> None:
-        node.owners = owners
-        node.is_published = has_publication(owners)
+    def _note_owners(
+        self, node: Node, owners: frozenset[bytes], of_boundary: frozenset[bytes]
+    ) -> None:
         share_after = self._share_after[node.model]
+        node.owners, node.boundary_owners = owners, of_boundary
+        node.is_published = has_publication(owners)
         node.is_everybodys = node.is_published or are_enough(owners, share_after=share_after)
+        node.is_everybodys_boundary = has_publication(of_boundary) or are_enough(
+            of_boundary, share_after=share_after
+        )
 
 
 def _hang(node: Node, siblings: defaultdict[bytes, Siblings]) -> None:

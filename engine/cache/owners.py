@@ -46,4 +46,6 @@ def is_nobodys(owners: Set[bytes]) -> bool:
 
 def are_enough(owners: Set[bytes], *, share_after: int | None) -> bool:
     """Whether what so many persons have computed is everybody's; for None it never is."""
-    return share_after is not None and len(owners) >= share_after <= num_persons(owners)
+    if share_after is None or len(owners) < share_after:
+        return False
+    return num_persons(owners) >= share_after

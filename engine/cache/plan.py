@@ -9,6 +9,7 @@ has not, an earlier one serves: the whole prefix is never given up for its end.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import itertools
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from engine.cache.record import Kind, RecordKey
 from engine.cache.siblings import Siblings
 from engine.core.blocks import Chain, Span
 
-MAX_COMPARED = 64  # of one's own that agree in part, until one is where it is wanted
+MAX_COMPARED = 64  # that may be used and agree in part, until one has its slice
 LEAST_TOKENS = 32  # fewer are computed as quickly as they are copied
 _SLICE, _BOUNDARY, _ = Kind  # Python is slow to look members up, and long ways ask often
 
@@ -75,8 +76,9 @@ class Step(NamedTuple):
 
 @dataclasses.dataclass(slots=True)
 class _Way:
-    """What is known along a prompt. `known` counts everybody's blocks, `nodes` and `usable` those
-    that the request may use; blocks that agree in part are counted and are not among `nodes`."""
+    """What is known along a prompt, whose blocks are `spans`. `known` counts everybody's blocks,
+    `nodes` and `usable` those that the request may use; blocks that agree in part are counted and
+    are not among `nodes`."""
 
     spans: list[Span]
     nodes: list[Node] = dataclasses.field(default_factory=list)
@@ -146,40 +148,47 @@ def plan_restore(query: Query, nodes: Nodes, *, memory_only: bool = False) -> Re
 def _follow(query: Query, nodes: Nodes) -> _Way:
     """The nodes along the prompt, its last token left out.
 
-    A stranger's block costs the same search as one that is not there: times tell nothing of it.
+    A stranger's block costs the same search as one that is not there, but for a microsecond or two
+    (for each where the model has no slices): no time to a first token tells of it.
     """
     way = _Way([*query.chain.spans(query.num_tokens - 1)])
-    is_at_end = False
     for span in way.spans:
         node = nodes.find(span)
-        if node is not None:
-            way.known = span.stop
-        else:
-            _count_known(way, span, nodes)
-        if node is not None and not is_at_end and node.may_be_used_by(query.owners):
+        if node is not None and node.may_be_used_by(query.owners):
             way.nodes.append(node)
-            way.usable = span.stop
+            way.usable = way.known = span.stop
             continue
-        if not is_at_end:
-            _count_usable(way, span, nodes, query.owners)
-        is_at_end = query.needs.has_slices  # for this block's slice is lacking
-        if node is None and is_at_end:
+        _count_usable(way, span, nodes, query.owners)
+        if query.needs.has_slices:  # this block's is lacking
+            _count_chain(way, nodes)
             break
+        _count_known(way, span, nodes)
     return way
 
 
+def _count_chain(way: _Way, nodes: Nodes) -> None:
+    """How far the blocks go on, whoever owns them, to be told to administrators."""
+
+    def is_unknown(span: Span) -> bool:
+        return nodes.find(span) is None
+
+    place = bisect.bisect_left(way.spans, True, lo=len(way.nodes), key=is_unknown)
+    way.known = way.spans[place - 1].stop if place else 0
+    for span in way.spans[place : place + 1]:
+        _count_known(way, span, nodes)
+
+
 def _count_known(way: _Way, span: Span, nodes: Nodes) -> None:
-    """Where the prompt leaves the known blocks, to be told to administrators."""
-    for agreed, _ in nodes.under(span.parent).nearest_of_all(span.token_bytes):
+    agreed = nodes.under(span.parent).most_agreed_of_all(span.token_bytes)
+    if agreed is not None:
         way.known = max(way.known, span.start + agreed)
-        break
 
 
 def _count_usable(way: _Way, span: Span, nodes: Nodes, owners: frozenset[bytes]) -> None:
     """Also where they part at the block's beginning: others will part there too."""
-    for agreed, _ in nodes.under(span.parent).nearest(span.token_bytes, owners):
+    agreed = nodes.under(span.parent).most_agreed(span.token_bytes, owners)
+    if agreed is not None:
         way.usable = max(way.usable, span.start + agreed)
-        break
 
 
 def _up_to_slice(way: _Way, query: Query, tier: _Tier) -> list[Step]:
@@ -196,18 +205,19 @@ def _up_to_slice(way: _Way, query: Query, tier: _Tier) -> list[Step]:
 def _up_to_boundary(way: _Way, query: Query, tier: _Tier) -> list[Step]:
     """The same up to the last boundary, be it at the end of a block or of a tail that the next
     block begins with. Without slices only that is needed."""
-    steps, spans, kinds = [], way.spans, [_BOUNDARY]
-    if query.needs.has_slices:
-        steps = _with_slices(way, tier)
-        spans, kinds = spans[: len(steps) + 1], [_SLICE, _BOUNDARY]
+    has_slices = query.needs.has_slices
+    steps = _with_slices(way, tier) if has_slices else []
+    spans = way.spans[: len(steps) + 1] if has_slices else way.spans
     for place, span in reversed([*enumerate(spans)]):
         for node in tier.under(span).beginnings(span.token_bytes, query.owners):
-            if all(tier.has(node, kind) for kind in kinds):
+            can_end = node.may_end_for(query.owners) and tier.has(node, _BOUNDARY)
+            if can_end and (not has_slices or tier.has(node, _SLICE)):
                 return [*steps[:place], Step(node, span.start, span.start + node.num_tokens)]
     return []
 
 
 def _with_slices(way: _Way, tier: _Tier) -> list[Step]:
+    """Where a model has slices, the nodes of a way are those of its first spans."""
     there = itertools.takewhile(lambda node: tier.has(node, _SLICE), way.nodes)
     return [Step(node, span.start, span.stop) for node, span in zip(there, way.spans, strict=False)]
 

@@ -29,6 +29,7 @@ from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
 from engine.cache.io_thread import CacheIO, Read, Restored, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
+from engine.cache.node import Node
 from engine.cache.owners import SHARE_AFTER, is_nobodys
 from engine.cache.plan import Miss, Query, RestorePlan, plan_restore
 from engine.cache.record import ArrayBytes, Kind, RecordKey
@@ -182,19 +183,18 @@ class PrefixCache:
     def missing(self, query: Query, *, boundaries: frozenset[int]) -> list[Capture]:
         """The blocks of a computed prompt worth copying; `boundaries`: positions captured.
 
-        Its owners have computed all of it, so they own what is already there as well. What they
-        may not use is copied though somebody else's copy is held: not doing so would be noticed.
+        Its owners have computed all of it, so they own what is already there as well; of boundaries
+        only those that they have captured: others tell where somebody else's prompt ended. What
+        they may not use is copied though somebody else's copy is held: the time would tell of it.
         """
         needs, wanted = query.needs, []
         for span in query.spans():
             node = self.nodes.find(span)
-            is_usable = node is not None and node.may_be_used_by(query.owners)
-            held = node.in_memory if node is not None and is_usable else ()
-            if node is not None:
-                self._records.add_owners(node, query.owners)
-            wants_slice = needs.has_slices and _SLICE not in held
+            wants_slice = needs.has_slices and not self._claim(node, _SLICE, query.owners)
             wants_boundary = (
-                needs.has_boundaries and span.stop in boundaries and _BOUNDARY not in held
+                needs.has_boundaries
+                and span.stop in boundaries
+                and not self._claim(node, _BOUNDARY, query.owners)
             )
             if wants_slice or wants_boundary:
                 wanted.append(Capture(span, wants_slice, wants_boundary))
@@ -209,7 +209,7 @@ class PrefixCache:
                         block.span, kind, payload, model=query.model, owners=query.owners
                     )
             if not query.needs.has_boundaries:
-                self._records.drop_outgrown(block.span)
+                self._records.drop_outgrown(block.span, query.owners)
 
     def opening(self, query: Query) -> Any | None:
         """The logits that follow the whole prompt, where they are in memory for this request and
@@ -263,9 +263,12 @@ class PrefixCache:
         for node in self.nodes:
             if owner not in node.owners:
                 continue
+            ended_there = owner in node.boundary_owners
             self._records.discard_owner(node, owner)
             if is_nobodys(node.owners):
                 records += node.records()
+            elif ended_there and is_nobodys(node.boundary_owners):
+                records.append(node.record(_BOUNDARY))
         self._records.remove(records)
         return len(records)
 
@@ -284,6 +287,15 @@ class PrefixCache:
 
     def _rules_of(self, model: str) -> ModelRules:
         return self._rules.get(model) or ModelRules()
+
+    def _claim(self, node: Node | None, kind: Kind, owners: frozenset[bytes]) -> bool:
+        """These have computed this record too. Whether it is in memory, and was theirs to use."""
+        if node is None:
+            return False
+        may_use = node.may_end_for if kind is _BOUNDARY else node.may_be_used_by
+        is_held = kind in node.in_memory and may_use(owners)
+        self._records.add_owners(node, owners, kind=kind)
+        return is_held
 
     def _opening(self, query: Query) -> RecordKey | None:
         node = self.nodes.find(query.chain.opening(query.num_tokens))

@@ -19,7 +19,7 @@ from engine.cache.node import Node
 from engine.cache.nodes import Nodes
 from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.statistics import CacheStatistics
-from engine.core.blocks import Span
+from engine.core.blocks import Span, block_key
 
 EVERY_TIER = tuple(wire.CacheTier)
 
@@ -44,7 +44,10 @@ class Records:
         self._dump = dump
         self._unwritten: dict[bytes, Node] = {}  # on disk with fewer owners than they have
         for row in sorted(rows, key=lambda row: row.tokens):  # siblings come in their order
-            self._add_row(row)
+            if row.record.kind is Kind.OPENING or row.record.block == block_key(
+                row.parent, row.tokens
+            ):
+                self._add_row(row)
 
     # --- in memory
 
@@ -53,9 +56,14 @@ class Records:
     ) -> None:
         """Keep what these owners computed for a block."""
         node = self.nodes.obtain(
-            key=span.key, parent=span.parent, tokens=span.token_bytes, model=model, owners=owners
+            key=span.key,
+            parent=span.parent,
+            tokens=span.token_bytes,
+            model=model,
+            owners=owners,
+            kind=kind,
         )
-        self.add_owners(node, owners)
+        self.add_owners(node, owners, kind=kind)
         self.put(node, kind, payload)
 
     def put(self, node: Node, kind: Kind, payload: Payload) -> None:
@@ -93,9 +101,9 @@ class Records:
 
     # --- owners
 
-    def add_owners(self, node: Node, owners: frozenset[bytes]) -> None:
+    def add_owners(self, node: Node, owners: frozenset[bytes], *, kind: Kind) -> None:
         """The disk hears of it with write_owners(): a first token may be waiting now."""
-        if self.nodes.add_owners(node, owners):
+        if self.nodes.add_owners(node, owners, kind=kind):
             if node.on_disk:
                 self._unwritten[node.key] = node
             self._pin_published(node)
@@ -123,7 +131,7 @@ class Records:
                 parent=node.parent,
                 tokens=node.tokens,
                 file_bytes=0,
-                owners=frozenset(node.owners),
+                owners=node.owners_of(kind),
                 used_at=used_at,
             )
             self._statistics.num_saved += 1
@@ -147,7 +155,9 @@ class Records:
             self._remove_files([saved.record])
             return
         self.nodes.put_on_disk(node, saved.record.kind, saved.file_bytes)
-        if node.owners != saved.owners:  # others became owners since it was handed over
+        if (
+            node.owners_of(saved.record.kind) != saved.owners
+        ):  # others became owners since it was handed over
             self._write_owners([node])
 
     # --- away
@@ -164,12 +174,12 @@ class Records:
                 self._memory.remove(record)
             self._left_memory(records)
 
-    def drop_outgrown(self, span: Span) -> None:
-        """Tails of earlier turns that this block begins with: a restore can end inside it."""
+    def drop_outgrown(self, span: Span, owners: frozenset[bytes]) -> None:
+        """Tails of their earlier turns that this block begins with: a restore can end inside it."""
         node, siblings = self.nodes.find(span), self.nodes.under(span.parent)
         if node is None or len(siblings) == 1:
             return
-        for tail in {*siblings.beginnings(span.token_bytes, node.owners)}:
+        for tail in {*siblings.beginnings(span.token_bytes, owners)}:
             if tail is not node and tail.owners <= node.owners:
                 self.remove(tail.records())
 
@@ -190,12 +200,15 @@ class Records:
             tokens=row.tokens,
             model=row.model,
             owners=row.owners,
+            kind=row.record.kind,
         )
         self.nodes.put_on_disk(node, row.record.kind, row.file_bytes)
-        self.nodes.add_owners(node, row.owners)
+        self.nodes.add_owners(node, row.owners, kind=row.record.kind)
 
     def _write_owners(self, nodes: Iterable[Node]) -> None:
-        owners = {node.key: frozenset(node.owners) for node in nodes if node.on_disk}
+        owners = {
+            node.record(kind): node.owners_of(kind) for node in nodes for kind in node.on_disk
+        }
         if self._io is not None and owners:
             self._io.maintain(lambda disk: disk.set_owners(owners))
 

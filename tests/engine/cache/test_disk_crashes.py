@@ -102,7 +102,7 @@ def _act(disk: DiskTier, row: Row, dice: random.Random) -> None:
     elif (what := dice.randrange(3)) == 0:
         disk.remove([row.record])
     elif what == 1:
-        disk.set_owners({row.record.block: frozenset([tenant("bob")])})
+        disk.set_owners({row.record: frozenset([tenant("bob")])})
     else:
         disk.touch([row.record], dice.random())
 

@@ -196,7 +196,7 @@ def test_an_index_that_cannot_be_written_costs_the_save_only(tmp_path: Path) -> 
     assert not disk.save(rows[1], arrays_of(rows[1])).is_persisted
     assert disk.load(rows[0].record, rows[0].tokens) is not None
     disk.touch([rows[0].record], 1.0)
-    disk.set_owners({rows[0].record.block: frozenset()})
+    disk.set_owners({rows[0].record: frozenset()})
     disk.remove([rows[0].record])
     assert disk.sweep()
     assert disk.counters.num_write_errors > 3

@@ -101,7 +101,8 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(owner=st.sampled_from([*PERSONS, PUBLICATION]))
     def forget(self, owner: bytes) -> None:
         self._cache.forget_owner(owner)
-        assert not any(is_nobodys(node.owners) for node in self._cache.nodes), "in any tier"
+        for node in self._cache.nodes:
+            assert not any(is_nobodys(node.owners_of(one.kind)) for one in node.records())
         for prefix, owners in list(self._owners.items()):
             owners.discard(owner)
             if is_nobodys(owners):
@@ -197,15 +198,13 @@ class CacheMachine(RuleBasedStateMachine):
         return longest
 
     def _note(self, asked: Query, tokens: list[int]) -> None:
-        """A prefix counts as computed where every layer kind has something to restore from."""
+        """A prefix counts as computed where every layer kind has something to restore from, by
+        those who kept that: who only came past does not own where others ended."""
         spans = list(asked.spans())
         kept = spans[-1:] if asked.needs.has_boundaries else spans
         for span in kept:
             owners = self._owners.setdefault(tuple(tokens[: span.stop]), set())
             owners |= asked.owners
-        for prefix, owners in self._owners.items():
-            if tuple(tokens[: len(prefix)]) == prefix and len(prefix) % BLOCK_TOKENS == 0:
-                owners |= asked.owners
 
     def _settle(self) -> None:
         self._wait_for(None)

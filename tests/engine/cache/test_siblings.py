@@ -74,9 +74,9 @@ class Known:
 
     def _add(self, tokens: bytes, owners: frozenset[bytes]) -> None:
         node = self.nodes.obtain(
-            key=tokens, parent=PARENT, tokens=tokens, model="toy", owners=owners
+            key=tokens, parent=PARENT, tokens=tokens, model="toy", owners=owners, kind=Kind.SLICE
         )
-        self.nodes.add_owners(node, owners)
+        self.nodes.add_owners(node, owners, kind=Kind.SLICE)
         self.nodes.put_in_memory(node, Kind.SLICE)
         self.nodes.put_on_disk(node, Kind.SLICE, 1)
         self.owners.setdefault(tokens, set()).update(owners)
@@ -111,8 +111,10 @@ def test_what_is_found_is_what_a_search_through_all_finds(seed: int, memory_only
             tokens[:end] for end in range(len(tokens), 0, -TOKEN_BYTES) if tokens[:end] in usable
         ]
         everybodys = known.in_memory if memory_only else known.owners
-        found = [found for found, _ in siblings.nearest_of_all(tokens)]
-        assert found == agreed(everybodys, tokens)
+        everybodys_agreed = max(agreed(everybodys, tokens), default=None)
+        assert siblings.most_agreed_of_all(tokens) == everybodys_agreed
+        usable_agreed = max(agreed(usable, tokens), default=None)
+        assert siblings.most_agreed(tokens, asking) == usable_agreed
 
 
 def test_nothing_is_left_of_those_that_went() -> None:
@@ -124,17 +126,3 @@ def test_nothing_is_left_of_those_that_went() -> None:
         known.drop(tokens, CacheTier.DISK)
     assert not len(known.nodes.under(PARENT))
     assert not len(known.nodes.under(PARENT, memory_only=True))
-
-
-def test_of_two_with_the_same_tokens_the_one_that_goes_goes() -> None:
-    """As a wrong row of the disk's index may have it."""
-    nodes = Nodes()
-    tokens, owners = token_bytes([1, 2]), frozenset(PEOPLE[:1])
-    first, second = (
-        nodes.obtain(key=key, parent=PARENT, tokens=tokens, model="toy", owners=owners)
-        for key in (b"first", b"second")
-    )
-    for node in (first, second):
-        nodes.put_in_memory(node, Kind.SLICE)
-    nodes.dropped([second.record(Kind.SLICE)], tier=CacheTier.MEMORY)
-    assert [node for _, node in nodes.under(PARENT).nearest(tokens, owners)] == [first]
