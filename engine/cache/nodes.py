@@ -34,8 +34,8 @@ class Nodes:
         self.disk_bytes: Counter[str] = Counter()  # by model, as disk_records
         self.disk_records: Counter[str] = Counter()
         self._nodes: dict[bytes, Node] = {}
-        self._known: defaultdict[bytes, Siblings] = defaultdict(Siblings)
-        self._in_memory: defaultdict[bytes, Siblings] = defaultdict(Siblings)
+        self._known: dict[bytes, Siblings] = {}
+        self._in_memory: dict[bytes, Siblings] = {}
         self._share_after: defaultdict[str, int | None] = defaultdict(lambda: SHARE_AFTER)
 
     def __len__(self) -> int:
@@ -52,20 +52,11 @@ class Nodes:
         node = self._nodes.get(span.key)
         return node if node is not None and node.tokens == span.token_bytes else None
 
-    def obtain(
-        self,
-        *,
-        key: bytes,
-        parent: bytes,
-        tokens: bytes,
-        model: str,
-        owners: frozenset[bytes],
-        kind: Kind,
-    ) -> Node:
-        """The node of this key; if there is none it is made, for a record of these owners."""
-        node = self._nodes.get(key)
+    def obtain(self, span: Span, kind: Kind, *, model: str, owners: frozenset[bytes]) -> Node:
+        """The node of this block; if there is none it is made, for a record of these owners."""
+        node = self._nodes.get(span.key)
         if node is None:
-            node = self._nodes[key] = Node(key, parent, tokens, model)
+            node = self._nodes[span.key] = Node(span.key, span.parent, span.token_bytes, model)
             self._note_owners(node, owners, owners if kind is Kind.BOUNDARY else frozenset())
             _hang(node, self._known)
         return node
@@ -165,18 +156,20 @@ class Nodes:
         node.owners, node.boundary_owners = owners, of_boundary
         node.is_published = has_publication(owners)
         node.is_everybodys = node.is_published or are_enough(owners, share_after=share_after)
-        node.is_everybodys_boundary = has_publication(of_boundary) or are_enough(
-            of_boundary, share_after=share_after
+        node.is_everybodys_boundary = bool(of_boundary) and (
+            has_publication(of_boundary) or are_enough(of_boundary, share_after=share_after)
         )
 
 
-def _hang(node: Node, siblings: defaultdict[bytes, Siblings]) -> None:
-    if node.parent != OPENING_PARENT:
-        siblings[node.parent].add(node)
+def _hang(node: Node, families: dict[bytes, Siblings]) -> None:
+    if node.parent in families:
+        families[node.parent].add(node)
+    elif node.parent != OPENING_PARENT:
+        families[node.parent] = Siblings(node)
 
 
-def _unhang(node: Node, siblings: defaultdict[bytes, Siblings]) -> None:
-    if node.parent in siblings:
-        siblings[node.parent].discard(node)
-        if not siblings[node.parent]:
-            del siblings[node.parent]
+def _unhang(node: Node, families: dict[bytes, Siblings]) -> None:
+    if node.parent in families:
+        families[node.parent].discard(node)
+        if not families[node.parent]:
+            del families[node.parent]

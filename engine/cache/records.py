@@ -19,7 +19,7 @@ from engine.cache.node import Node
 from engine.cache.nodes import Nodes
 from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.statistics import CacheStatistics
-from engine.core.blocks import Span, block_key
+from engine.core.blocks import TOKEN_BYTES, Span, block_key
 
 EVERY_TIER = tuple(wire.CacheTier)
 
@@ -44,10 +44,7 @@ class Records:
         self._dump = dump
         self._unwritten: dict[bytes, Node] = {}  # on disk with fewer owners than they have
         for row in sorted(rows, key=lambda row: row.tokens):  # siblings come in their order
-            if row.record.kind is Kind.OPENING or row.record.block == block_key(
-                row.parent, row.tokens
-            ):
-                self._add_row(row)
+            self._add_row(row)
 
     # --- in memory
 
@@ -55,14 +52,7 @@ class Records:
         self, span: Span, kind: Kind, payload: Payload, *, model: str, owners: frozenset[bytes]
     ) -> None:
         """Keep what these owners computed for a block."""
-        node = self.nodes.obtain(
-            key=span.key,
-            parent=span.parent,
-            tokens=span.token_bytes,
-            model=model,
-            owners=owners,
-            kind=kind,
-        )
+        node = self.nodes.obtain(span, kind, model=model, owners=owners)
         self.add_owners(node, owners, kind=kind)
         self.put(node, kind, payload)
 
@@ -155,9 +145,8 @@ class Records:
             self._remove_files([saved.record])
             return
         self.nodes.put_on_disk(node, saved.record.kind, saved.file_bytes)
-        if (
-            node.owners_of(saved.record.kind) != saved.owners
-        ):  # others became owners since it was handed over
+        # Others became owners since it was handed over.
+        if node.owners_of(saved.record.kind) != saved.owners:
             self._write_owners([node])
 
     # --- away
@@ -176,8 +165,9 @@ class Records:
 
     def drop_outgrown(self, span: Span, owners: frozenset[bytes]) -> None:
         """Tails of their earlier turns that this block begins with: a restore can end inside it."""
-        node, siblings = self.nodes.find(span), self.nodes.under(span.parent)
-        if node is None or len(siblings) == 1:
+        siblings = self.nodes.under(span.parent)
+        node = self.nodes.find(span) if len(siblings) > 1 else None
+        if node is None:
             return
         for tail in {*siblings.beginnings(span.token_bytes, owners)}:
             if tail is not node and tail.owners <= node.owners:
@@ -194,16 +184,15 @@ class Records:
         return node is not None and record.kind in node.saving
 
     def _add_row(self, row: Row) -> None:
-        node = self.nodes.obtain(
-            key=row.record.block,
-            parent=row.parent,
-            tokens=row.tokens,
-            model=row.model,
-            owners=row.owners,
-            kind=row.record.kind,
-        )
-        self.nodes.put_on_disk(node, row.record.kind, row.file_bytes)
-        self.nodes.add_owners(node, row.owners, kind=row.record.kind)
+        """One whose key is not that of its tokens is left out: what is computed for that key would
+        be kept under them. An opening's key does not come from its tokens."""
+        key, kind = row.record
+        if kind is not Kind.OPENING and key != block_key(row.parent, row.tokens):
+            return
+        span = Span(key, row.parent, 0, len(row.tokens) // TOKEN_BYTES, row.tokens)
+        node = self.nodes.obtain(span, kind, model=row.model, owners=row.owners)
+        self.nodes.put_on_disk(node, kind, row.file_bytes)
+        self.nodes.add_owners(node, row.owners, kind=kind)
 
     def _write_owners(self, nodes: Iterable[Node]) -> None:
         owners = {

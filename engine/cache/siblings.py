@@ -27,8 +27,8 @@ class Siblings:
 
     __slots__ = ("_all", "_lists")
 
-    def __init__(self) -> None:
-        self._all: list[Node] = []
+    def __init__(self, *alone: Node) -> None:
+        self._all = [*alone]
         self._lists: dict[bytes, list[Node]] | None = None
 
     def __len__(self) -> int:

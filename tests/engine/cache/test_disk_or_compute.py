@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +14,17 @@ from engine.cache.memory_tier import MemoryTier
 from engine.cache.plan import Miss, Needs, Query
 from engine.cache.prefix import PrefixCache
 
-from .toys import ATTENTION, HYBRID, compute, dump, make_disk, query, restored_tokens, revive
+from .toys import (
+    ATTENTION,
+    HYBRID,
+    RECURRENT,
+    compute,
+    dump,
+    make_disk,
+    query,
+    restored_tokens,
+    revive,
+)
 
 PROMPT = list(range(1, 1025))
 WAIT_SECONDS = 10.0
@@ -34,12 +45,24 @@ def restarted_with(directory: Path, on_disk: Sequence[Query]) -> Iterator[Prefix
     for asked in on_disk:
         compute(before, asked)
         before.persist(asked)
+        _settle(before)
     io.close(wait_seconds=WAIT_SECONDS)
     cache, io = cache_on(directory)
     try:
         yield cache
     finally:
         io.close(wait_seconds=WAIT_SECONDS)
+
+
+def _settle(cache: PrefixCache) -> None:
+    """Until the cache knows that all it handed over is on disk."""
+    give_up_at = time.monotonic() + WAIT_SECONDS
+    statistics = cache.statistics
+    cache.hurry_writes()
+    while statistics.num_persisted < statistics.num_saved:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.001)
+        cache.take_fetched()
 
 
 def attention_seconds(num_tokens: int) -> float:
@@ -60,6 +83,20 @@ def test_the_rest_of_what_memory_has_is_compared_as_what_it_is(
         cache.costs.record_seconds = read_seconds / num_records
         plan = cache.plan(query(PROMPT), prefill_seconds=attention_seconds)
         assert (plan.num_tokens, plan.miss) == (num_tokens, miss)
+
+
+@pytest.mark.parametrize("needs", [HYBRID, RECURRENT])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_after_a_restart_too_where_a_prompt_ended_is_its_senders_alone(
+    tmp_path: Path, needs: Needs, is_first: bool
+) -> None:
+    ended = query(PROMPT[:256], of="ann", needs=needs)
+    passed = query(PROMPT[:900], of="bob", needs=needs)
+    with restarted_with(tmp_path, [ended, passed] if is_first else [passed, ended]) as cache:
+        for person, num_tokens in (("ann", 256), ("bob", 0)):
+            again = query([*PROMPT[:300], 7, 8, 9], of=person, needs=needs)
+            assert cache.plan(again).num_tokens == num_tokens
+        assert cache.plan(query(PROMPT, of="bob", needs=needs)).num_tokens == 900
 
 
 @pytest.mark.parametrize("needs", [ATTENTION, HYBRID])

@@ -11,7 +11,7 @@ import pytest
 from engine.cache.node import Node
 from engine.cache.nodes import Nodes
 from engine.cache.record import Kind
-from engine.core.blocks import TOKEN_BYTES, common_tokens, token_bytes
+from engine.core.blocks import TOKEN_BYTES, Span, common_tokens, token_bytes
 from engine.wire import CacheTier
 
 from .toys import tenant
@@ -73,9 +73,8 @@ class Known:
         ]
 
     def _add(self, tokens: bytes, owners: frozenset[bytes]) -> None:
-        node = self.nodes.obtain(
-            key=tokens, parent=PARENT, tokens=tokens, model="toy", owners=owners, kind=Kind.SLICE
-        )
+        span = Span(tokens, PARENT, 0, len(tokens) // TOKEN_BYTES, tokens)
+        node = self.nodes.obtain(span, Kind.SLICE, model="toy", owners=owners)
         self.nodes.add_owners(node, owners, kind=Kind.SLICE)
         self.nodes.put_in_memory(node, Kind.SLICE)
         self.nodes.put_on_disk(node, Kind.SLICE, 1)
