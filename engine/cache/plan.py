@@ -240,6 +240,6 @@ def _from_disk(way: list[Step], needs: Needs) -> tuple[RecordKey, ...]:
 def _miss(query: Query, num_tokens: int, way: _Way) -> Miss:
     if num_tokens >= query.num_tokens - 1:
         return Miss.NONE
-    if num_tokens < way.usable:
+    if num_tokens < way.usable and way.usable >= LEAST_TOKENS:
         return Miss.WALKED_BACK
     return Miss.NOT_OWNER if way.known > way.usable else Miss.UNKNOWN
