@@ -17,7 +17,7 @@ from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 NUM_AT_ONCE = 50
-TOKENS = 300
+TOKENS = 600
 
 
 def keyed() -> dict[str, Any]:

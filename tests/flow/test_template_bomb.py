@@ -39,7 +39,7 @@ def test_a_template_that_never_ends_hurts_its_own_requests_only(
     stack: Stack, client: OpenAI, endless: str, bomb: str
 ) -> None:
     running = [
-        RunningAnswer(client, endless, fresh_prompt(), max_tokens=400) for _ in range(NUM_STREAMS)
+        RunningAnswer(client, endless, fresh_prompt(), max_tokens=2000) for _ in range(NUM_STREAMS)
     ]
     for one in running:
         one.wait_for_chunks(2)

@@ -21,6 +21,7 @@ from tests.tiny_models import tiny_model_path
 EMBEDDER, RERANKER = "tiny-embedding", "tiny-reranker"
 ENCODER, CROSS_ENCODER = "tiny-bert", "tiny-cross-encoder"
 TEXTS = ["The cat sat.", "Ein ganz anderer Satz € ☕", "word " * 900]
+LONG = 2000  # tokens: an answer that goes on while others are served
 
 
 def teach_yes_and_no(path: Path) -> None:
@@ -169,8 +170,8 @@ def test_embeddings_beside_an_answer_change_nothing_in_it(
     client: openai.OpenAI, endless: str, stack: Stack
 ) -> None:
     prompt = fresh_prompt()
-    alone = RunningAnswer(client, endless, prompt, max_tokens=120).text()
-    running = RunningAnswer(client, endless, prompt, max_tokens=120)
+    alone = RunningAnswer(client, endless, prompt, max_tokens=LONG).text()
+    running = RunningAnswer(client, endless, prompt, max_tokens=LONG)
     running.wait_for_chunks(2)
     assert len(vectors(client, model=EMBEDDER, input=TEXTS * 20)) == 60
     assert running.text() == alone
