@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from engine import wire
@@ -52,7 +52,7 @@ class RowKeeper(Protocol):
         num_tokens: int,
     ) -> None: ...
     def find_row(self, row_id: int) -> tuple[Any, int] | None: ...
-    def copy_slice(self, row: Any, start: int, stop: int) -> Payload: ...
+    def copy_slices(self, row: Any, spans: Sequence[tuple[int, int]]) -> list[Payload]: ...
     def copy_boundary(self, row: Any) -> Payload: ...
     def copy_logits(self, row_id: int) -> Payload | None: ...
     def draw(self, join: Join, copied: Any) -> Drawn: ...
@@ -260,17 +260,21 @@ class PrefixReuse:
         query = self._query(live, stop)
         at_end = frozenset([stop] if stop == held_tokens else [])
         wanted = self._cache.missing(query, boundaries=at_end)
-        for one in reversed(wanted):  # the tier makes room for each before the next is copied
-            self._cache.store(query, [self._copy(row, one)])
+        self._cache.store(query, self._copies(row, wanted))
         return query
 
-    def _copy(self, row: Any, wanted: Capture) -> Captured:
-        span = wanted.span
-        return Captured(
-            span,
-            self._rows.copy_slice(row, span.start, span.stop) if wanted.wants_slice else None,
-            self._rows.copy_boundary(row) if wanted.wants_boundary else None,
-        )
+    def _copies(self, row: Any, wanted: Sequence[Capture]) -> list[Captured]:
+        """Not made yet: the tier makes room for each first."""
+        spans = [(one.span.start, one.span.stop) for one in wanted if one.wants_slice]
+        slices = iter(self._rows.copy_slices(row, spans))
+        return [
+            Captured(
+                one.span,
+                next(slices) if one.wants_slice else None,
+                self._rows.copy_boundary(row) if one.wants_boundary else None,
+            )
+            for one in wanted
+        ]
 
     def _query(self, live: LiveRequest, num_tokens: int) -> Query:
         return Query(

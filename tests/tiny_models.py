@@ -1,4 +1,5 @@
-"""Small random-weight models in Hugging Face layout, made on demand into a cache folder.
+"""Small random-weight models in Hugging Face layout, made on demand into a cache folder, and a
+large one for accelerators.
 
 `python -m tests.tiny_models [NAME ...]` makes them; `tiny_model_path(NAME)` makes one and says
 where. Weights are seeded, so a name means the same model everywhere. Answers are gibberish that
@@ -72,6 +73,7 @@ class Recipe:
     module: str
     config: dict[str, Any]
     vocab_size: int = 4096
+    dtype: str = "float32"
     seed: int = 1
 
 
@@ -174,6 +176,22 @@ RECIPES = {
         },
     ),
 }
+LARGE = "large-qwen3"
+RECIPES[LARGE] = Recipe(
+    module="qwen3",
+    dtype="bfloat16",
+    config=_attention(
+        model_type="qwen3",
+        hidden_size=4096,
+        intermediate_size=12288,
+        num_hidden_layers=36,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        head_dim=128,
+        max_position_embeddings=131_072,
+        rope_theta=1e6,
+    ),
+)
 
 
 def tiny_model_path(name: str) -> Path:
@@ -205,15 +223,15 @@ def _write_model(folder: Path, recipe: Recipe) -> None:
     config = {**recipe.config, "eos_token_id": [IM_END_ID, END_OF_TEXT_ID]}
     config.get("text_config", config)["vocab_size"] = vocab_size
     (folder / "config.json").write_text(json.dumps(config, indent=1))
-    _write_weights(folder / "model.safetensors", recipe.module, config, seed=recipe.seed)
+    _write_weights(folder / "model.safetensors", recipe, config)
 
 
-def _write_weights(path: Path, module: str, config: dict[str, Any], *, seed: int) -> None:
+def _write_weights(path: Path, recipe: Recipe, config: dict[str, Any]) -> None:
     import mlx.core as mx
     from mlx.utils import tree_flatten
 
-    mx.random.seed(seed)
-    architecture = importlib.import_module(f"mlx_lm.models.{module}")
+    mx.random.seed(recipe.seed)
+    architecture = importlib.import_module(f"mlx_lm.models.{recipe.module}")
     model = architecture.Model(architecture.ModelArgs.from_dict(config))
     weights = dict(tree_flatten(model.parameters()))
     for name in weights:
@@ -221,6 +239,8 @@ def _write_weights(path: Path, module: str, config: dict[str, Any], *, seed: int
             # Wide logit gaps: the order of a sum must not decide an argmax.
             weights[name] = weights[name] * 8
             weights[name][: len(SPECIAL_TOKENS)] = 0
+    dtype = getattr(mx, recipe.dtype)
+    weights = {name: array.astype(dtype) for name, array in weights.items()}
     mx.save_safetensors(str(path), weights, {"format": "mlx"})
 
 
@@ -272,5 +292,5 @@ def _training_text() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or RECIPES:
+    for wanted in sys.argv[1:] or sorted({*RECIPES} - {LARGE}):
         print(tiny_model_path(wanted))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from engine.model.drawing import Draw, submit_draw
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
+from engine.model.snapshots import TokenSpan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Runner:
     ) -> None:
         """A row that begins with copies instead of computed slices."""
         caches = self._new_caches()
-        snapshots.restore(caches, slices, boundary)
+        snapshots.restore(caches, slices, boundary, most_bytes=self._together_bytes)
         row_caches.start_evaluating(caches)
         self._prefilled[row_id] = _Prefilled(caches, num_tokens)
 
@@ -152,9 +153,11 @@ class Runner:
             return row.caches, row.num_tokens
         return self._batch.extract(row_id) if row_id in self._batch.row_ids else None
 
-    def copy_slice(self, row: Caches, start: int, stop: int) -> Payload:
-        content = snapshots.capture_slice(row, start, stop, stacks=self._stacks)
-        return snapshots.payload(content)
+    def copy_slices(self, row: Caches, spans: Sequence[TokenSpan]) -> list[Payload]:
+        contents = snapshots.capture_slices(
+            row, spans, stacks=self._stacks, most_bytes=self._together_bytes
+        )
+        return [snapshots.payload(content) for content in contents]
 
     def copy_boundary(self, row: Caches) -> Payload:
         return snapshots.payload(snapshots.capture_boundary(row))

@@ -35,6 +35,7 @@ from engine.cache.record import ArrayBytes
 _CARRIERS = {mx.bfloat16: mx.uint16}
 _SLICEABLE = (KVCache, QuantizedKVCache)
 _INDIVISIBLE = (RotatingKVCache, ChunkedKVCache, ArraysCache)
+TokenSpan = tuple[int, int]  # from, up to
 _DTYPES = {
     str(dtype): dtype
     for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.int64, mx.uint8, mx.uint32)
@@ -52,23 +53,53 @@ def needs_of(row: Sequence[Any]) -> Needs | None:
     )
 
 
-def capture_slice(
-    row: Sequence[Any], start: int, stop: int, *, stacks: bool = False
-) -> list[mx.array]:
-    """Copies of tokens [start, stop) of every sliceable layer, not evaluated yet. `stacks`: those
-    of layers of one shape together."""
-    layers = [
-        [array[..., start:stop, :] for array in _tokens_of(leaf)]
-        for leaf in _leaves(row, *_SLICEABLE)
-    ]
-    if stacks and _are_alike(layers):
-        # A stack of one layer is no copy yet
-        return [mx.contiguous(mx.stack(part)) for part in map(list, zip(*layers, strict=True))]
-    return [mx.contiguous(array) for layer in layers for array in layer]
+def capture_slices(
+    row: Sequence[Any], spans: Sequence[TokenSpan], *, stacks: bool = False, most_bytes: int = 0
+) -> list[list[mx.array]]:
+    """Copies of the tokens of every sliceable layer, a content for each of the spans [start, stop),
+    which follow each other; not evaluated yet. `stacks`: those of layers of one shape together.
+    They are cut out of stacks of several spans, which take up to `most_bytes` meanwhile: a host
+    that submits each operation by itself has two for each array of a span, not one for each layer.
+    """
+    leaves = [_tokens_of(leaf) for leaf in _leaves(row, *_SLICEABLE)]
+    if not stacks or not _are_alike(leaves):
+        return [
+            [mx.contiguous(array) for layer in _cut(leaves, span) for array in layer]
+            for span in spans
+        ]
+    token_bytes = sum(array.nbytes // array.shape[-2] for layer in leaves for array in layer)
+    contents = []
+    for group in _groups(spans, most_tokens=most_bytes // token_bytes):
+        start, stop = group[0][0], group[-1][1]
+        parts = zip(*_cut(leaves, (start, stop)), strict=True)
+        stacked = [mx.concatenate(list(part))[:, None] for part in parts]
+        contents += [
+            [mx.contiguous(one[..., span[0] - start : span[1] - start, :]) for one in stacked]
+            for span in group
+        ]
+    return contents
 
 
-def _are_alike(layers: list[list[mx.array]]) -> bool:
-    return len({tuple((one.shape, one.dtype) for one in layer) for layer in layers}) == 1
+def _cut(leaves: list[tuple[mx.array, ...]], span: TokenSpan) -> list[list[mx.array]]:
+    return [[array[..., span[0] : span[1], :] for array in layer] for layer in leaves]
+
+
+def _groups(spans: Sequence[TokenSpan], *, most_tokens: int) -> Iterator[list[TokenSpan]]:
+    """Neighbours, as many as have no more tokens together; at least one."""
+    group: list[TokenSpan] = []
+    for span in spans:
+        if group and (span[0] != group[-1][1] or span[1] - group[0][0] > most_tokens):
+            yield group
+            group = []
+        group.append(span)
+    if group:
+        yield group
+
+
+def _are_alike(leaves: list[tuple[mx.array, ...]]) -> bool:
+    """But for how many tokens they have room for."""
+    kinds = {tuple((*a.shape[:-2], a.shape[-1], a.dtype) for a in layer) for layer in leaves}
+    return len(kinds) == 1
 
 
 def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
@@ -86,9 +117,13 @@ def restore(
     row: Sequence[Any],
     slices: Sequence[tuple[list[mx.array], int]],
     boundary: list[mx.array] | None,
+    *,
+    most_bytes: int = 0,
 ) -> None:
-    """Fill an empty row, lazily. `slices` in order, each with the number of its tokens to use."""
-    _restore_slices(list(_leaves(row, *_SLICEABLE)), slices)
+    """Fill an empty row, lazily. `slices` in order, each with the number of its tokens to use.
+    Layers that come from stacks are parts of common buffers, of `most_bytes` at most, until they
+    take more tokens."""
+    _restore_slices(list(_leaves(row, *_SLICEABLE)), slices, most_bytes)
     if boundary is not None:
         parts = iter(boundary)
         for leaf in _leaves(row, *_INDIVISIBLE):
@@ -125,12 +160,18 @@ def _tokens_of(leaf: Any) -> tuple[mx.array, ...]:
     return leaf.keys, leaf.values
 
 
-def _restore_slices(leaves: list[Any], slices: Sequence[tuple[list[mx.array], int]]) -> None:
+def _restore_slices(
+    leaves: list[Any], slices: Sequence[tuple[list[mx.array], int]], most_bytes: int
+) -> None:
     if not slices:
         return
     total = sum(num_tokens for _, num_tokens in slices)
-    layers = [(_layers_of(content, len(leaves)), num_tokens) for content, num_tokens in slices]
-    arrays = _joined(layers, room=KVCache.step - total % KVCache.step)
+    room = KVCache.step - total % KVCache.step
+    if all(_is_stacked(content) for content, _ in slices):
+        arrays = _joined_stacks(slices, len(leaves), room=room, most_bytes=most_bytes)
+    else:
+        layers = [(_layers_of(content, len(leaves)), num_tokens) for content, num_tokens in slices]
+        arrays = _joined(layers, room=room)
     for leaf in leaves:
         if isinstance(leaf, QuantizedKVCache):
             keys, values = ([next(arrays) for _ in range(3)] for _ in range(2))
@@ -139,9 +180,28 @@ def _restore_slices(leaves: list[Any], slices: Sequence[tuple[list[mx.array], in
             leaf.state = (next(arrays), next(arrays), total)
 
 
+def _is_stacked(content: list[mx.array]) -> bool:
+    return content[0].ndim == 5
+
+
+def _joined_stacks(
+    slices: Sequence[tuple[list[mx.array], int]], num_layers: int, *, room: int, most_bytes: int
+) -> Iterator[mx.array]:
+    """The arrays of each layer as `_joined` has them: stacks are joined, of several layers at once,
+    so that there is not an operation for each layer of each slice."""
+    num_tokens = room + sum(num_tokens for _, num_tokens in slices)
+    layer_bytes = sum(one.nbytes // (num_layers * one.shape[-2]) for one in slices[0][0])
+    portion = max(1, most_bytes // (layer_bytes * num_tokens))
+    for first in range(0, num_layers, portion):
+        some = [([one[first : first + portion] for one in part], n) for part, n in slices]
+        joined = list(_joined(some, room=room))
+        for layer in range(len(joined[0])):
+            yield from (one[layer] for one in joined)
+
+
 def _layers_of(content: list[mx.array], num_layers: int) -> list[mx.array]:
     """Stacked or not, in the order of the layers."""
-    if content[0].ndim == 4:
+    if not _is_stacked(content):
         return content
     return [part[layer] for layer in range(num_layers) for part in content]
 
@@ -152,7 +212,8 @@ def _joined(slices: Sequence[tuple[list[mx.array], int]], *, room: int) -> Itera
     for at in range(len(slices[0][0])):
         parts = [_first_tokens(content[at], num_tokens) for content, num_tokens in slices]
         *before, _, width = parts[0].shape
-        yield mx.concatenate([*parts, mx.zeros((*before, room, width), parts[0].dtype)], axis=2)
+        empty = mx.zeros((*before, room, width), parts[0].dtype)
+        yield mx.concatenate([*parts, empty], axis=-2)
 
 
 def _first_tokens(array: mx.array, num_tokens: int) -> mx.array:

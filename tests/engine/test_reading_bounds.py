@@ -84,8 +84,8 @@ class CopyingRunner(FakeRunner):
         row = self.prefilled.get(row_id)
         return (row, len(row)) if row else None
 
-    def copy_slice(self, row: list[int], start: int, stop: int) -> Payload:
-        return Payload(row[start:stop], 1)
+    def copy_slices(self, row: list[int], spans: Sequence[tuple[int, int]]) -> list[Payload]:
+        return [Payload(row[start:stop], 1) for start, stop in spans]
 
     def copy_logits(self, row_id: int) -> None:
         """First tokens are computed here."""

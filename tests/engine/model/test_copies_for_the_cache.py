@@ -62,5 +62,7 @@ def _blocks(row: Any) -> Iterator[tuple[Query, Captured]]:
             needs=needs,
         )
         (span,) = query.spans()
-        content = snapshots.capture_slice(row, number * BLOCK_TOKENS, (number + 1) * BLOCK_TOKENS)
+        (content,) = snapshots.capture_slices(
+            row, [(number * BLOCK_TOKENS, (number + 1) * BLOCK_TOKENS)]
+        )
         yield query, Captured(span, snapshots.payload(content), None)

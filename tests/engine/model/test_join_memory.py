@@ -152,7 +152,7 @@ def test_what_is_kept_of_a_row_is_copied_and_nothing_else_of_it() -> None:
 
     def keep_a_block() -> RowBatch:
         row, _ = batch.extract(1)
-        mx.eval(snapshots.capture_slice(row, 0, 256))
+        mx.eval(snapshots.capture_slices(row, [(0, 256)]))
         return batch
 
     assert layers_beside(keep_a_block) < 1.2  # 256 of 1,800 tokens of six layers

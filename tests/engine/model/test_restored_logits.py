@@ -114,13 +114,13 @@ def compute_and_keep(
         start = (stop - 1) // BLOCK_TOKENS * BLOCK_TOKENS
         model(mx.array([tokens[start:stop]]), cache=row)
         asked = query_of(tokens[:stop], needs)
-        slice_of = functools.partial(snapshots.capture_slice, row, stacks=stacks)
+        slice_of = functools.partial(_copied_slice, row, stacks=stacks)
         cache.store(
             asked,
             [
                 Captured(
                     one.span,
-                    snapshots.payload(slice_of(one.span.start, one.span.stop))
+                    snapshots.payload(slice_of((one.span.start, one.span.stop)))
                     if one.wants_slice
                     else None,
                     snapshots.payload(snapshots.capture_boundary(row))
@@ -130,6 +130,11 @@ def compute_and_keep(
                 for one in cache.missing(asked, boundaries=frozenset([stop]))
             ],
         )
+
+
+def _copied_slice(row: Any, span: snapshots.TokenSpan, *, stacks: bool) -> list[mx.array]:
+    (content,) = snapshots.capture_slices(row, [span], stacks=stacks)
+    return content
 
 
 def through_bytes(cache: PrefixCache) -> None:

@@ -36,7 +36,8 @@ def test_copies_for_the_cache_are_stacked_where_each_array_costs_time(
     runner.run(Step(slices=(Slice(row_ids=(0,), start_tokens=0, token_ids=((5, 6, 7),)),)))
     found = runner.find_row(0)
     assert found is not None
-    assert len(runner.copy_slice(found[0], 0, 3).content) == num_arrays
+    (copied,) = runner.copy_slices(found[0], [(0, 3)])
+    assert len(copied.content) == num_arrays
 
 
 def _in_use() -> int:

@@ -1,0 +1,143 @@
+"""Copies that are stacks: of the right tokens, in few operations, a part of them at a time."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_map
+from mlx_lm.models.cache import KVCache
+
+from engine.model import snapshots
+from engine.model.caches import new_caches
+from engine.model.quantised import quantised_caches
+from tests.engine.model.rig import loaded
+
+MODEL, NUM_LAYERS = "tiny-deep", 8
+BLOCK = 16
+LENGTH = 6 * BLOCK + 5
+SPANS = [(start, min(start + BLOCK, LENGTH)) for start in range(0, LENGTH, BLOCK)]
+KINDS = ["plain", "quantised"]
+
+
+def empty_row(kind: str) -> Any:
+    model = loaded(MODEL).model
+    return quantised_caches(model, 8)() if kind == "quantised" else new_caches(model)
+
+
+@functools.cache
+def row_of(kind: str) -> Any:
+    model, row = loaded(MODEL).model, empty_row(kind)
+    model(mx.arange(LENGTH)[None] % 4000, cache=row)
+    mx.eval([layer.state for layer in row])
+    return row
+
+
+def block_bytes(row: Any) -> int:
+    (content,) = snapshots.capture_slices(row, SPANS[:1], stacks=True)
+    return sum(one.nbytes for one in content)
+
+
+def copied(row: Any, spans: Sequence[tuple[int, int]], *, num_blocks: float) -> list[Any]:
+    most_bytes = int(num_blocks * block_bytes(row))
+    return snapshots.capture_slices(row, spans, stacks=True, most_bytes=most_bytes)
+
+
+def num_operations(arrays: Sequence[mx.array]) -> int:
+    written = io.StringIO()
+    mx.export_to_dot(written, *arrays)
+    return written.getvalue().count("rectangle")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("num_blocks", [0, 1, 2.5, 100])
+@pytest.mark.parametrize("spans", [SPANS, [SPANS[0], *SPANS[3:]], SPANS[-1:], []])
+def test_each_span_gets_its_own_tokens(
+    kind: str, num_blocks: float, spans: list[tuple[int, int]]
+) -> None:
+    row = row_of(kind)
+    contents = copied(row, spans, num_blocks=num_blocks)
+    assert len(contents) == len(spans)
+    for content, span in zip(contents, spans, strict=True):
+        apart = iter(snapshots.capture_slices(row, [span])[0])
+        for layer in range(NUM_LAYERS):
+            for stack in content:
+                assert mx.array_equal(stack[layer], next(apart))
+
+
+@pytest.mark.parametrize(("num_blocks", "at_most"), [(100, 60), (2, 120), (0, 200)])
+def test_copies_take_few_operations(num_blocks: int, at_most: int) -> None:
+    """An operation for each layer of each block would be 112 slices, and as many copies."""
+    row = row_of("plain")
+    contents = copied(row, SPANS, num_blocks=num_blocks)
+    assert num_operations([one for content in contents for one in content]) <= at_most
+
+
+def test_what_is_copied_outlives_the_stack_alone() -> None:
+    """A block that is kept holds its own bytes, not those of its neighbours."""
+    row = row_of("plain")
+    mx.synchronize()
+    before_bytes = mx.get_active_memory()
+    kept = copied(row, SPANS, num_blocks=100)[2]
+    mx.eval(kept)
+    mx.synchronize()
+    assert mx.get_active_memory() - before_bytes <= 1.1 * block_bytes(row)
+
+
+@functools.cache
+def stacks_of(kind: str) -> list[tuple[list[mx.array], int]]:
+    """Of a prompt that ends inside the last block."""
+    contents = copied(row_of(kind), SPANS, num_blocks=100)
+    mx.eval(contents)
+    lengths = [stop - start for start, stop in SPANS[:-1]]
+    return list(zip(contents, [*lengths, 3], strict=True))
+
+
+def restored(kind: str, *, most_bytes: int = 1 << 40) -> Any:
+    row = empty_row(kind)
+    snapshots.restore(row, stacks_of(kind), None, most_bytes=most_bytes)
+    return row
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("num_layers", [0, 1, 3, 100])
+def test_a_row_from_stacks_is_the_row_that_was_copied(kind: str, num_layers: int) -> None:
+    """`num_layers`: so many layers' bytes may be parts of one buffer."""
+    row, length = row_of(kind), LENGTH - 2
+    layer_bytes = block_bytes(row) // NUM_LAYERS * KVCache.step // BLOCK
+    again = restored(kind, most_bytes=num_layers * layer_bytes)
+    assert {layer.offset for layer in again} == {length}
+    (before,), (after,) = (snapshots.capture_slices(one, [(0, length)]) for one in (row, again))
+    assert all(mx.array_equal(*pair) for pair in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize(("kind", "num_arrays"), [("plain", 2), ("quantised", 6)])
+def test_a_row_takes_few_operations(kind: str, num_arrays: int) -> None:
+    """Each layer is cut out of what is joined; an operation for each layer of each block would be
+    seven times as many."""
+    arrays: list[mx.array] = []
+    tree_map(arrays.append, [layer.state[:2] for layer in restored(kind)])
+    assert len(arrays) == num_arrays * NUM_LAYERS
+    assert num_operations(arrays) <= 3 * len(arrays) + 20 * num_arrays
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_from_the_same_stacks_go_on_by_themselves(kind: str) -> None:
+    """Their layers are parts of common buffers until they take more tokens."""
+    model = loaded(MODEL).model
+
+    def logits(row: Any, *token_ids: int) -> mx.array:
+        return mx.concatenate([model(mx.array([[one]]), cache=row) for one in token_ids])
+
+    alone = logits(restored(kind), 9, 11)
+    rows = [restored(kind), restored(kind)]
+    mx.eval([layer.state for row in rows for layer in row])
+    first, second = rows
+    begun = logits(first, 9)
+    other = logits(second, 7, 8)
+    mx.eval(begun, other)
+    assert mx.array_equal(mx.concatenate([begun, logits(first, 11)]), alone)
