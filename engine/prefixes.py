@@ -41,8 +41,7 @@ class Prefixes:
                 budget_bytes=int(ceiling_bytes * _MEMORY_SHARE) if budget is None else budget
             ),
             self._io,
-            dump=snapshots.dump,
-            revive=snapshots.revive,
+            contents=snapshots.CONTENTS,
             rows=rows,
         )
 

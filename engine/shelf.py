@@ -29,6 +29,7 @@ from engine.model.encoder_vectors import open_encoder
 from engine.model.grammar import GrammarShop
 from engine.model.loader import LoadedModel, LoadFailed, load, stored_weight_bytes
 from engine.model.memory import DeviceMemory
+from engine.model.outlets import device_reader
 from engine.model.quantised import NotQuantisable, quantised_caches
 from engine.model.runner import Runner
 from engine.model.snapshots import needs_of
@@ -203,6 +204,7 @@ class DeviceShelf:
         needs = needs_of(empty_row)
         if needs is None or self._prefixes.memory.budget_bytes == 0:
             return None
+        device_reader()  # what has to be compiled for it is compiled now
         named = {"model": spec.name}  # rules, shares and clears are by name, so blocks are as well
         root = root_key(loaded.identity | _precision(spec) | named)
         reuse = PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from engine.cache.record import ArrayBytes, Readout
 from engine.core.blocks import Span
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Payload:
-    """Opaque to the cache but for its size. `compute` begins to make the content, which takes its
-    bytes: the cache calls it when it has made room for them, and not where it could not."""
+    """Opaque to the cache but for its size. What the content takes it takes when it is computed:
+    the cache asks for that when it has made room, and not where it could not."""
 
     content: Any
     num_bytes: int
-    compute: Callable[[], None] = lambda: None
+
+
+class Contents(NamedTuple):
+    """What the model side does with them: begin to compute some, hand one that is computed to the
+    disk, bring it back."""
+
+    compute: Callable[[Sequence[Any]], None]
+    dump: Callable[[Any], Readout]
+    revive: Callable[[Sequence[ArrayBytes]], Payload]
 
 
 class Capture(NamedTuple):

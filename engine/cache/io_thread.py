@@ -1,6 +1,6 @@
 """The cache-io thread: restores first, then saves, one queue. It owns the disk tier.
 
-    model thread --save(row, arrays)-->  [ restores | saves, bounded by bytes ]  --> DiskTier
+    model thread --save(row, readout)-->  [ restores | saves, bounded by bytes ]  --> DiskTier
                  <--take_results()-----  restored arrays, as far as they could be had in time
 
 Where there is nothing else to do it sweeps the folder for strays, a few names at a time.
@@ -24,7 +24,7 @@ from typing import Any
 
 from engine.cache.disk_index import Row
 from engine.cache.disk_tier import DiskTier, SaveOutcome
-from engine.cache.record import ArrayBytes, RecordKey
+from engine.cache.record import ArrayBytes, Readout, RecordKey
 
 logger = logging.getLogger(__name__)
 
@@ -111,14 +111,14 @@ class CacheIO:
 
     # --- called from the model thread; none of these waits
 
-    def save(self, row: Row, arrays: Sequence[ArrayBytes]) -> bool:
+    def save(self, row: Row, readout: Readout) -> bool:
         """Queue a record to be written; False when the queue is full and it was dropped."""
-        num_bytes = sum(memoryview(array.data).nbytes for array in arrays)
+        num_bytes = readout.num_bytes
         with self._condition:
             if self._is_stopping or self.queued_bytes + num_bytes > self._max_queued_bytes:
                 return False
             self.queued_bytes += num_bytes
-            job = self._add(_SAVE, lambda: self._save(row, arrays, num_bytes))
+            job = self._add(_SAVE, lambda: self._save(row, readout))
             job.record, job.num_bytes = row.record, num_bytes
             job.due_at = time.monotonic() + self._held_seconds
         return True
@@ -229,11 +229,11 @@ class CacheIO:
         pause = SWEEP_AGAIN_SECONDS if is_done else SWEEP_PAUSE_SECONDS
         self._sweep_at = time.monotonic() + pause
 
-    def _save(self, row: Row, arrays: Sequence[ArrayBytes], num_bytes: int) -> None:
+    def _save(self, row: Row, readout: Readout) -> None:
         """Whatever happens, the model thread hears what came of it."""
         outcome = SaveOutcome(False, 0, ())
         try:
-            outcome = self.disk.save(row, arrays)
+            outcome = self.disk.save(row, readout.read())
         finally:
             self._results.append(
                 Saved(
@@ -245,7 +245,7 @@ class CacheIO:
                 )
             )
             with self._condition:
-                self.queued_bytes -= num_bytes
+                self.queued_bytes -= readout.num_bytes
 
     def _restore(self, request_id: str, wanted: Sequence[Wanted], deadline_at: float) -> None:
         started = time.monotonic()

@@ -1,7 +1,8 @@
 """The prefix cache: what of a prompt need not be computed again, over both tiers.
 
-It does not know mlx: payloads are opaque, two callables turn one into bytes and back. It does not
-know people: owners are 16-byte names. Owner: the model thread; the disk is behind CacheIO.
+It does not know mlx: payloads are opaque, three callables compute them, hand one to the disk and
+bring it back. It does not know people: owners are 16-byte names. Owner: the model thread; the disk
+is behind CacheIO.
 
     plan(query)          -> RestorePlan            decide
     payloads(plan)       -> what to restore from   when everything is in memory
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from engine import wire
-from engine.cache.captures import Capture, Captured, Payload
+from engine.cache.captures import Capture, Captured, Contents, Payload
 from engine.cache.costs import RestoreCosts
 from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
@@ -32,7 +33,7 @@ from engine.cache.memory_tier import MemoryTier
 from engine.cache.node import Node
 from engine.cache.owners import SHARE_AFTER, is_nobodys
 from engine.cache.plan import Miss, Query, RestorePlan, plan_restore
-from engine.cache.record import ArrayBytes, Kind, RecordKey
+from engine.cache.record import Kind, RecordKey
 from engine.cache.records import Records
 from engine.cache.statistics import CacheStatistics
 
@@ -58,17 +59,16 @@ class PrefixCache:
         memory: MemoryTier,
         io: CacheIO | None,
         *,
-        dump: Callable[[Any], Sequence[ArrayBytes]],
-        revive: Callable[[Sequence[ArrayBytes]], Payload],
+        contents: Contents,
         rows: Iterable[Row] = (),
     ) -> None:
         self.memory = memory
         self.io = io
         self.statistics = CacheStatistics()
         self.costs = RestoreCosts()
-        self._records = Records(memory, io, self.statistics, dump=dump, rows=rows)
+        self._records = Records(memory, io, self.statistics, contents=contents, rows=rows)
         self.nodes = self._records.nodes
-        self._revive = revive
+        self._revive = contents.revive
         self._rules: dict[str, ModelRules] = {}
         self._fetches = Fetches(io)
         self._pinned: dict[str, list[RecordKey]] = {}  # by request_id
@@ -210,6 +210,7 @@ class PrefixCache:
                     )
             if not query.needs.has_boundaries:
                 self._records.drop_outgrown(block.span, query.owners)
+        self._records.compute()
 
     def opening(self, query: Query) -> Any | None:
         """The logits that follow the whole prompt, where they are in memory for this request and
@@ -223,6 +224,7 @@ class PrefixCache:
     def store_opening(self, query: Query, payload: Payload) -> None:
         span = query.chain.opening(query.num_tokens)
         self._records.hold(span, _OPENING, payload, model=query.model, owners=query.owners)
+        self._records.compute()
 
     def persist(self, query: Query) -> None:
         """Hand the records of this prompt that are not on disk to the writer."""
@@ -344,6 +346,7 @@ class PrefixCache:
             return
         if read.record.kind not in node.in_memory:
             self._records.put(node, read.record.kind, self._revive(read.arrays))
+            self._records.compute()
         pinned = self.memory.pin([read.record])
         self._pinned.setdefault(read.request_id, []).extend(pinned)
 

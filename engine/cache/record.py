@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -53,6 +53,15 @@ class ArrayBytes:
     dtype: str
     shape: tuple[int, ...]
     data: bytes | memoryview
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Readout:
+    """A record's arrays on their way to the disk. `read` is called by the thread that writes them;
+    what it returns is good until it is called for the next record."""
+
+    num_bytes: int
+    read: Callable[[], Sequence[ArrayBytes]]
 
 
 def pack(

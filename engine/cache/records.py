@@ -7,17 +7,17 @@ model thread; the disk is behind CacheIO.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine import wire
-from engine.cache.captures import Payload
+from engine.cache.captures import Contents, Payload
 from engine.cache.disk_index import Row
 from engine.cache.io_thread import CacheIO, Saved
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.node import Node
 from engine.cache.nodes import Nodes
-from engine.cache.record import ArrayBytes, Kind, RecordKey
+from engine.cache.record import Kind, RecordKey
 from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import TOKEN_BYTES, Span, block_key
 
@@ -34,14 +34,15 @@ class Records:
         io: CacheIO | None,
         statistics: CacheStatistics,
         *,
-        dump: Callable[[Any], Sequence[ArrayBytes]],
+        contents: Contents,
         rows: Iterable[Row] = (),
     ) -> None:
         self.nodes = Nodes()
         self._memory = memory
         self._io = io
         self._statistics = statistics
-        self._dump = dump
+        self._contents = contents
+        self._uncomputed: list[tuple[Node, Kind, Any]] = []
         self._unwritten: dict[bytes, Node] = {}  # on disk with fewer owners than they have
         for row in sorted(rows, key=lambda row: row.tokens):  # siblings come in their order
             self._add_row(row)
@@ -51,7 +52,7 @@ class Records:
     def hold(
         self, span: Span, kind: Kind, payload: Payload, *, model: str, owners: frozenset[bytes]
     ) -> None:
-        """Keep what these owners computed for a block."""
+        """Keep what these owners have of a block; its copy is made by `compute`."""
         node = self.nodes.obtain(span, kind, model=model, owners=owners)
         self.add_owners(node, owners, kind=kind)
         self.put(node, kind, payload)
@@ -65,9 +66,16 @@ class Records:
         )
         if node.is_published:
             self._pin_published(node)
+        self._uncomputed.append((node, kind, payload.content))
         self._left_memory(evicted)
-        if kind in node.in_memory:
-            payload.compute()
+
+    def compute(self) -> None:
+        """All that was put, at once: each call costs a device time. What had to go meanwhile is
+        left out."""
+        put, self._uncomputed = self._uncomputed, []
+        contents = [content for node, kind, content in put if kind in node.in_memory]
+        if contents:
+            self._contents.compute(contents)
 
     def touch(self, chain: Sequence[RecordKey]) -> None:
         """A chain was used, from its beginning."""
@@ -125,7 +133,7 @@ class Records:
                 used_at=used_at,
             )
             self._statistics.num_saved += 1
-            if self._io.save(row, self._dump(self._memory.get(row.record))):
+            if self._io.save(row, self._contents.dump(self._memory.get(row.record))):
                 node.saving |= {kind}
             else:
                 self._statistics.num_dropped += 1

@@ -26,7 +26,7 @@ from engine.model.drawing import Draw, submit_draw
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
-from engine.model.snapshots import TokenSpan
+from engine.model.snapshots import Snapshot, TokenSpan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -167,11 +167,11 @@ class Runner:
         logits = self._first_logits.get(row_id)
         return None if logits is None else snapshots.payload([mx.contiguous(logits)])
 
-    def draw(self, join: Join, copied: list[mx.array]) -> Drawn:
+    def draw(self, join: Join, copied: Snapshot) -> Drawn:
         """A row's next token from a copy of its logits; waited for."""
         sampler = BatchSampler()
         sampler.arrange([_sampled_row(join)])
-        (drawn,) = submit_draw((join.row_id,), sampler, copied[0]).read(self._token_bytes)
+        (drawn,) = submit_draw((join.row_id,), sampler, copied.arrays[0]).read(self._token_bytes)
         return drawn
 
     def reset(self) -> None:

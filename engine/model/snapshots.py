@@ -13,8 +13,7 @@ layers (CacheList) are taken apart. Rows are single and unpadded. Owner: the mod
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import mlx.core as mx
 import numpy as np
@@ -27,12 +26,11 @@ from mlx_lm.models.cache import (
     RotatingKVCache,
 )
 
-from engine.cache.captures import Payload
+from engine.cache.captures import Contents, Payload
 from engine.cache.plan import Needs
-from engine.cache.record import ArrayBytes
+from engine.cache.record import ArrayBytes, Readout
+from engine.model.outlets import CARRIERS, outlets_of, readout
 
-# dtypes that numpy has no name for travel as integers of the same width
-_CARRIERS = {mx.bfloat16: mx.uint16}
 _SLICEABLE = (KVCache, QuantizedKVCache)
 _INDIVISIBLE = (RotatingKVCache, ChunkedKVCache, ArraysCache)
 TokenSpan = tuple[int, int]  # from, up to
@@ -40,6 +38,13 @@ _DTYPES = {
     str(dtype): dtype
     for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.int64, mx.uint8, mx.uint32)
 }
+
+
+class Snapshot(NamedTuple):
+    """Copied arrays, and what the disk's writer finds them by (outlets.py)."""
+
+    arrays: list[mx.array]
+    outlets: list[mx.array]
 
 
 def needs_of(row: Sequence[Any]) -> Needs | None:
@@ -110,38 +115,39 @@ def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
 def payload(content: list[mx.array]) -> Payload:
     """A content with its size, not evaluated yet."""
     num_bytes = sum(array.nbytes for array in content)
-    return Payload(content, num_bytes, compute=partial(mx.async_eval, content))
+    return Payload(Snapshot(content, outlets_of(content)), num_bytes)
+
+
+def compute(snapshots: Sequence[Snapshot]) -> None:
+    """Begin to."""
+    mx.async_eval([[one.arrays, one.outlets] for one in snapshots])  # type: ignore[no-untyped-call]
 
 
 def restore(
     row: Sequence[Any],
-    slices: Sequence[tuple[list[mx.array], int]],
-    boundary: list[mx.array] | None,
+    slices: Sequence[tuple[Snapshot, int]],
+    boundary: Snapshot | None,
     *,
     most_bytes: int = 0,
 ) -> None:
     """Fill an empty row, lazily. `slices` in order, each with the number of its tokens to use.
     Layers that come from stacks are parts of common buffers, of `most_bytes` at most, until they
     take more tokens."""
-    _restore_slices(list(_leaves(row, *_SLICEABLE)), slices, most_bytes)
+    contents = [(one.arrays, num_tokens) for one, num_tokens in slices]
+    _restore_slices(list(_leaves(row, *_SLICEABLE)), contents, most_bytes)
     if boundary is not None:
-        parts = iter(boundary)
+        parts = iter(boundary.arrays)
         for leaf in _leaves(row, *_INDIVISIBLE):
             _assemble(leaf, parts)
 
 
-def dump(content: Sequence[mx.array]) -> list[ArrayBytes]:
-    """A content as bytes that another thread may read; nothing is copied."""
-    carriers = [array.view(_CARRIERS.get(array.dtype, array.dtype)) for array in content]
-    mx.eval(carriers)
-    return [
-        ArrayBytes(str(array.dtype), tuple(array.shape), memoryview(carrier))  # type: ignore[arg-type]
-        for array, carrier in zip(content, carriers, strict=True)
-    ]
+def dump(snapshot: Snapshot) -> Readout:
+    """One that is computed, as bytes for another thread."""
+    return readout(*snapshot)
 
 
 def revive(arrays: Sequence[ArrayBytes]) -> Payload:
-    """The content that was dumped."""
+    """What was dumped."""
     return payload([_array(part) for part in arrays])
 
 
@@ -245,11 +251,11 @@ def _current_chunk(leaf: ChunkedKVCache) -> list[mx.array]:
 
 def _assemble(leaf: Any, parts: Iterator[mx.array]) -> None:
     if isinstance(leaf, ArraysCache):
-        count: Any = next(parts).item()
+        (count,) = _seen(next(parts))
         held = [next(parts) for _ in range(count)]
         leaf.state = ([array if array.size else None for array in held], None, None)
         return
-    counters: Any = next(parts).tolist()
+    counters = _seen(next(parts))
     keys, values = next(parts), next(parts)
     if isinstance(leaf, RotatingKVCache):
         leaf.state = (keys + 0, values + 0, *counters)
@@ -260,8 +266,17 @@ def _assemble(leaf: Any, parts: Iterator[mx.array]) -> None:
     leaf.state = (*arrays, offset, leaf.chunk_size, chunk_start)
 
 
+def _seen(counters: mx.array) -> list[int]:
+    """Those of a copy: what is looked at does not stay where the disk's writer was told it is."""
+    numbers: Any = (counters + 0).tolist()
+    return list(numbers)
+
+
 def _array(part: ArrayBytes) -> mx.array:
     dtype = _DTYPES[part.dtype]
-    carrier = str(_CARRIERS.get(dtype, dtype)).removeprefix("mlx.core.")
+    carrier = str(CARRIERS.get(dtype, dtype)).removeprefix("mlx.core.")
     plain = np.frombuffer(part.data, dtype=np.dtype(carrier)).reshape(part.shape)
     return mx.array(plain).view(dtype)
+
+
+CONTENTS = Contents(compute=compute, dump=dump, revive=revive)

@@ -56,8 +56,7 @@ class Engine:
         self.cache = PrefixCache(
             MemoryTier(budget_bytes=1 << 30),
             self.io,
-            dump=snapshots.dump,
-            revive=snapshots.revive,
+            contents=snapshots.CONTENTS,
             rows=rows,
         )
         self.handle = self._load()

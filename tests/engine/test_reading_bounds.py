@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from engine import wire
-from engine.cache.captures import Payload
+from engine.cache.captures import Contents, Payload
 from engine.cache.disk_index import Row
 from engine.cache.disk_tier import DiskTier
 from engine.cache.io_thread import Read, Restored, Result, Wanted
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.plan import Needs
 from engine.cache.prefix import PrefixCache
-from engine.cache.record import ArrayBytes, Kind, RecordKey
+from engine.cache.record import ArrayBytes, Kind, Readout, RecordKey
 from engine.core.blocks import BLOCK_TOKENS, Chain, root_key, token_bytes
 from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
@@ -59,7 +59,7 @@ class SlowDisk:
         self._due = [one for one in self._due if one[0] > self._clock()]
         return due
 
-    def save(self, row: Row, arrays: Sequence[ArrayBytes]) -> bool:
+    def save(self, row: Row, readout: Readout) -> bool:
         return False
 
     def cancel(self, request_id: str) -> None:
@@ -117,8 +117,9 @@ def first_token(
     cache = PrefixCache(
         MemoryTier(budget_bytes=1 << 40),
         SlowDisk(clock, delay or (lambda _: 0.0)),  # type: ignore[arg-type]
-        dump=lambda content: [],
-        revive=revive,
+        contents=Contents(
+            compute=lambda contents: None, dump=lambda content: Readout(0, list), revive=revive
+        ),
         rows=rows,
     )
     spec = wire.ModelSpec(name="m", path="", decode_share=decode_share)

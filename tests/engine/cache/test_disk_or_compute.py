@@ -16,14 +16,13 @@ from engine.cache.prefix import PrefixCache
 
 from .toys import (
     ATTENTION,
+    CONTENTS,
     HYBRID,
     RECURRENT,
     compute,
-    dump,
     make_disk,
     query,
     restored_tokens,
-    revive,
 )
 
 PROMPT = list(range(1, 1025))
@@ -35,7 +34,7 @@ def cache_on(directory: Path) -> tuple[PrefixCache, CacheIO]:
     rows = disk.index.take_rows()
     io = CacheIO(disk, max_queued_bytes=1 << 30)
     memory = MemoryTier(budget_bytes=1 << 40)
-    return PrefixCache(memory, io, dump=dump, revive=revive, rows=rows), io
+    return PrefixCache(memory, io, contents=CONTENTS, rows=rows), io
 
 
 @contextlib.contextmanager

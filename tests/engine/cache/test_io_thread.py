@@ -27,15 +27,15 @@ from engine.core.blocks import BLOCK_TOKENS
 from tests.waiting import wait_until
 
 from .toys import (
+    CONTENTS,
     PAYLOAD_BYTES,
     arrays_of,
     compute,
-    dump,
     make_disk,
     make_rows,
     query,
+    readout_of,
     record_files,
-    revive,
     tenant,
 )
 
@@ -84,7 +84,7 @@ def test_what_a_full_queue_drops_is_counted_and_offered_again(
     tmp_path: Path, files: StuckFiles
 ) -> None:
     io = make_io(tmp_path, files, max_queued_bytes=3 * BLOCK_TOKENS * 4)
-    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
     asked = query(PROMPT)
     compute(cache, asked)
     cache.persist(asked)
@@ -106,12 +106,12 @@ def test_what_somebody_waits_for_goes_before_what_is_to_be_written(
     files.go.set()
     io = make_io(tmp_path, files)
     known, *others = make_rows(4)
-    assert io.save(known, arrays_of(known))
+    assert io.save(known, readout_of(arrays_of(known)))
     wait_until(lambda: io.is_idle)
     files.go.clear()
     files.done.clear()
     for row in others:
-        io.save(row, arrays_of(row))
+        io.save(row, readout_of(arrays_of(row)))
     wait_until(lambda: bool(files.done))
     io.restore("r", wanted(known), deadline_at=FAR)
     files.go.set()
@@ -127,7 +127,7 @@ def test_nobody_gets_what_comes_after_the_deadline_or_a_cancel(
     io = make_io(tmp_path, files)
     rows = make_rows(3)
     for row in rows:
-        io.save(row, arrays_of(row))
+        io.save(row, readout_of(arrays_of(row)))
     results_of(io)
     files.done.clear()
     with held(io):
@@ -161,11 +161,11 @@ def test_while_requests_run_nothing_is_written_but_what_they_wait_for_is_read(
     files.go.set()
     io = make_io(tmp_path, files)
     known, *others = make_rows(3)
-    io.save(known, arrays_of(known))
+    io.save(known, readout_of(arrays_of(known)))
     results_of(io)
     io.hold_saves(True)
     for row in others:
-        io.save(row, arrays_of(row))
+        io.save(row, readout_of(arrays_of(row)))
     io.restore("r", wanted(known), deadline_at=FAR)
     wait_until(lambda: any(isinstance(one, Restored) for one in io.take_results()))
     assert files.done == ["write", "read"] and io.queued_bytes == 2 * PAYLOAD_BYTES
@@ -181,7 +181,7 @@ def test_nothing_is_held_beyond_a_part_of_the_queue(tmp_path: Path, files: Stuck
     io = CacheIO(disk, max_queued_bytes=room, held_seconds=threading.TIMEOUT_MAX / 2)
     io.hold_saves(True)
     for row in make_rows(3):
-        io.save(row, arrays_of(row))
+        io.save(row, readout_of(arrays_of(row)))
     wait_until(lambda: io.queued_bytes == 2 * PAYLOAD_BYTES)
     with held(io):
         assert files.done == ["write"]
@@ -195,7 +195,7 @@ def test_nothing_is_held_longer_than_some_seconds(tmp_path: Path, files: StuckFi
     io.hold_saves(True)
     started = time.monotonic()
     (row,) = make_rows(1)
-    io.save(row, arrays_of(row))
+    io.save(row, readout_of(arrays_of(row)))
     wait_until(lambda: io.is_idle)
     assert files.done == ["write"] and time.monotonic() - started >= 0.2
     assert io.close(wait_seconds=10)
@@ -209,10 +209,10 @@ def test_a_hurry_writes_what_is_held_and_holds_what_comes_later(
     first, second, later = make_rows(3)
     io.hold_saves(True)
     for row in (first, second):
-        io.save(row, arrays_of(row))
+        io.save(row, readout_of(arrays_of(row)))
     io.hurry()
     results_of(io)
-    io.save(later, arrays_of(later))
+    io.save(later, readout_of(arrays_of(later)))
     with held(io):
         assert files.done == ["write"] * 2 and io.queued_bytes == PAYLOAD_BYTES
     assert io.close(wait_seconds=10)
@@ -222,7 +222,7 @@ def test_a_hurry_writes_what_is_held_and_holds_what_comes_later(
 def test_what_is_deleted_while_it_waits_is_never_written(tmp_path: Path, files: StuckFiles) -> None:
     files.go.set()
     io = make_io(tmp_path, files)
-    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
     cache.hold_writes(True)
     asked = {who: query([number + 1, *PROMPT], of=who) for number, who in enumerate(("ann", "bob"))}
     for one in asked.values():
@@ -250,7 +250,7 @@ def test_what_leaves_memory_while_it_waits_is_written_at_once(
 ) -> None:
     files.go.set()
     io = make_io(tmp_path, files)
-    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
     cache.hold_writes(True)
     asked = query(PROMPT)
     compute(cache, asked)
@@ -272,7 +272,7 @@ def test_a_job_that_fails_ends_neither_the_thread_nor_the_count(tmp_path: Path) 
     io = make_io(tmp_path, Broken())
     (row,) = make_rows(1)
     io.maintain(_raise)
-    assert io.save(row, arrays_of(row))
+    assert io.save(row, readout_of(arrays_of(row)))
     (saved,) = results_of(io)
     assert isinstance(saved, Saved) and not saved.is_persisted
     assert io.queued_bytes == 0
@@ -289,11 +289,11 @@ def test_closing_writes_what_is_queued_and_takes_nothing_more(
     io = make_io(tmp_path, files)
     *rows, late = make_rows(5)
     for row in rows:
-        io.save(row, arrays_of(row))
+        io.save(row, readout_of(arrays_of(row)))
     wait_until(lambda: bool(files.done))
     assert io.queued_bytes == 4 * PAYLOAD_BYTES
     assert not io.close(wait_seconds=0.02)  # a stuck disk holds nobody up
-    assert not io.save(late, arrays_of(late))
+    assert not io.save(late, readout_of(arrays_of(late)))
     files.go.set()
     assert io.close(wait_seconds=10)
     assert len(record_files(tmp_path)) == len(rows)

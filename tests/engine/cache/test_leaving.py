@@ -17,16 +17,15 @@ from engine.wire import CacheTier
 from tests.waiting import wait_until
 
 from .toys import (
+    CONTENTS,
     UNLIMITED,
     arrays_of,
     compute,
-    dump,
     make_cache,
     make_disk,
     make_rows,
     query,
     record_files,
-    revive,
     tenant,
 )
 
@@ -50,14 +49,19 @@ def test_of_a_prompt_in_memory_the_end_leaves_first(is_used: bool) -> None:
 def test_of_a_prompt_that_the_disk_has_no_room_for_the_beginning_stays(tmp_path: Path) -> None:
     limits = dataclasses.replace(UNLIMITED, budget_bytes=11_000)
     io = CacheIO(make_disk(tmp_path, limits=limits), max_queued_bytes=1 << 30)
-    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
     compute(cache, query(PROMPT))
     cache.persist(query(PROMPT))
     wait_until(lambda: io.is_idle)
     assert io.close(wait_seconds=10)
     assert len(record_files(tmp_path)) == 3
     rows = make_disk(tmp_path).index.take_rows()
-    again = PrefixCache(MemoryTier(budget_bytes=0), None, dump=dump, revive=revive, rows=rows)
+    again = PrefixCache(
+        MemoryTier(budget_bytes=0),
+        None,
+        contents=CONTENTS,
+        rows=rows,
+    )
     assert again.plan(ASKED).num_tokens >= 2 * BLOCK_TOKENS
 
 
@@ -84,7 +88,7 @@ def test_a_tail_leaves_when_its_owner_has_the_whole_block(by: str, num_records: 
 def on_its_way(tmp_path: Path) -> Iterator[tuple[PrefixCache, threading.Event]]:
     """A prompt that memory has lost before the disk has it; the event lets the disk go on."""
     io = CacheIO(make_disk(tmp_path), max_queued_bytes=1 << 30)
-    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
     may_write = threading.Event()
     io.maintain(lambda _: may_write.wait())
     compute(cache, query(PROMPT))
@@ -137,7 +141,7 @@ def test_what_is_removed_on_its_way_to_the_disk_never_arrives(
 def test_what_the_disk_does_not_take_is_forgotten(tmp_path: Path) -> None:
     limits = dataclasses.replace(UNLIMITED, daily_write_bytes=0)
     io = CacheIO(make_disk(tmp_path, limits=limits), max_queued_bytes=1 << 30)
-    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, dump=dump, revive=revive)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
     compute(cache, query(PROMPT))
     cache.persist(query(PROMPT))
     cache.shrink(0)

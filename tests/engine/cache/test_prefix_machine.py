@@ -32,15 +32,14 @@ from engine.core.blocks import BLOCK_TOKENS
 
 from .toys import (
     ATTENTION,
+    CONTENTS,
     HYBRID,
     RECURRENT,
     UNLIMITED,
     compute,
-    dump,
     make_disk,
     query,
     restored_tokens,
-    revive,
     tenant,
 )
 
@@ -162,7 +161,7 @@ class CacheMachine(RuleBasedStateMachine):
         self._io = CacheIO(disk, max_queued_bytes=1 << 30)
         budget = SMALL_MEMORY_BYTES if self._is_small else 1 << 40
         memory = MemoryTier(budget_bytes=budget)
-        self._cache = PrefixCache(memory, self._io, dump=dump, revive=revive, rows=rows)
+        self._cache = PrefixCache(memory, self._io, contents=CONTENTS, rows=rows)
         self._cache.set_rules("toy", self._rules)
 
     def _restore(self, asked: Query, tokens: list[int]) -> None:

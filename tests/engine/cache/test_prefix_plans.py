@@ -21,16 +21,15 @@ from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
 
 from .toys import (
     ATTENTION,
+    CONTENTS,
     HYBRID,
     RECURRENT,
     ROOT,
     compute,
-    dump,
     make_cache,
     make_rows,
     query,
     restored_tokens,
-    revive,
     tenant,
 )
 
@@ -210,7 +209,7 @@ def test_a_key_is_not_believed_without_its_tokens() -> None:
     first, second = make_rows(2)
     forged = dataclasses.replace(second, tokens=first.tokens)
     memory = MemoryTier(budget_bytes=1 << 40)
-    cache = PrefixCache(memory, None, dump=dump, revive=revive, rows=[first, forged])
+    cache = PrefixCache(memory, None, contents=CONTENTS, rows=[first, forged])
     assert cache.plan(query(range(600))).num_tokens == BLOCK_TOKENS
 
 
@@ -219,7 +218,7 @@ def test_a_row_that_does_not_belong_to_its_key_is_not_taken() -> None:
     (row,) = make_rows(1)
     forged = dataclasses.replace(row, tokens=token_bytes(range(1, 257)))
     memory = MemoryTier(budget_bytes=1 << 40)
-    cache = PrefixCache(memory, None, dump=dump, revive=revive, rows=[forged])
+    cache = PrefixCache(memory, None, contents=CONTENTS, rows=[forged])
     compute(cache, query(range(300)))
     asked = query(range(1, 301))
     restored_tokens(cache, asked, cache.plan(asked))

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from engine.cache.captures import Captured, Payload
+from engine.cache.captures import Captured, Contents, Payload
 from engine.cache.disk_index import Row
 from engine.cache.disk_tier import DiskLimits, DiskTier
 from engine.cache.files import Files
@@ -14,7 +14,7 @@ from engine.cache.memory_tier import MemoryTier
 from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.plan import Needs, Query, RestorePlan
 from engine.cache.prefix import PrefixCache
-from engine.cache.record import ArrayBytes, Kind, RecordKey
+from engine.cache.record import ArrayBytes, Kind, Readout, RecordKey
 from engine.core.blocks import Chain, root_key, token_bytes
 
 ROOT = root_key({"model": "toy"})
@@ -42,8 +42,12 @@ def query(
     return Query(model="toy", chain=chain, num_tokens=len(chain), owners=names, needs=needs)
 
 
-def dump(content: bytes) -> list[ArrayBytes]:
-    return [ArrayBytes("bytes", (len(content),), content)]
+def dump(content: bytes) -> Readout:
+    return readout_of([ArrayBytes("bytes", (len(content),), content)])
+
+
+def readout_of(arrays: Sequence[ArrayBytes]) -> Readout:
+    return Readout(sum(len(one.data) for one in arrays), lambda: arrays)
 
 
 def revive(arrays: Sequence[ArrayBytes]) -> Payload:
@@ -51,9 +55,12 @@ def revive(arrays: Sequence[ArrayBytes]) -> Payload:
     return Payload(content, len(content))
 
 
+CONTENTS = Contents(compute=lambda contents: None, dump=dump, revive=revive)
+
+
 def make_cache(*, budget_bytes: int = 1 << 40) -> PrefixCache:
     memory = MemoryTier(budget_bytes=budget_bytes)
-    return PrefixCache(memory, None, dump=dump, revive=revive)
+    return PrefixCache(memory, None, contents=CONTENTS)
 
 
 def make_disk(

@@ -37,7 +37,7 @@ def test_a_full_cache_lets_go_of_a_block_before_another_is_copied(
 ) -> None:
     block_bytes = row_caches.num_bytes(row) // NUM_BLOCKS
     tier = MemoryTier(budget_bytes=fitting_blocks * block_bytes)
-    cache = PrefixCache(tier, None, dump=snapshots.dump, revive=snapshots.revive)
+    cache = PrefixCache(tier, None, contents=snapshots.CONTENTS)
     mx.synchronize()
     before_bytes = mx.get_active_memory()
     mx.reset_peak_memory()

@@ -234,7 +234,9 @@ class BreakingReuse:
 
 def test_a_prefix_cache_that_raises_is_a_counted_miss() -> None:
     cache = PrefixCache(
-        MemoryTier(budget_bytes=1 << 20), None, dump=snapshots.dump, revive=snapshots.revive
+        MemoryTier(budget_bytes=1 << 20),
+        None,
+        contents=snapshots.CONTENTS,
     )
     reuse = SafeReuse(BreakingReuse(), note_fault=lambda: cache.count_fault(MODEL))
     run = run_beside(make_handle(MODEL, reuse=reuse), culprit())

@@ -96,7 +96,9 @@ def _cache_after(kind: str, computed: tuple[int, ...], *, stacks: bool) -> Prefi
     """What one prompt left, as if all of it had been on disk meanwhile."""
     model = model_of(kind)
     cache = PrefixCache(
-        MemoryTier(budget_bytes=1 << 40), None, dump=snapshots.dump, revive=snapshots.revive
+        MemoryTier(budget_bytes=1 << 40),
+        None,
+        contents=snapshots.CONTENTS,
     )
     row = new_row(kind)
     needs = snapshots.needs_of(row)
@@ -141,7 +143,7 @@ def through_bytes(cache: PrefixCache) -> None:
     for node in cache.nodes:
         for kind in sorted(node.in_memory):
             content = cache.memory.get(node.record(kind))
-            revived = snapshots.revive(snapshots.dump(content))
+            revived = snapshots.revive(snapshots.dump(content).read())
             cache.memory.remove(node.record(kind))
             cache.memory.put(node.record(kind), revived.content, num_bytes=1, model="test")
 
@@ -195,5 +197,5 @@ def test_a_stack_is_few_arrays_whatever_the_layers(kind: str, num_arrays: int) -
     contents = [
         cache.memory.get(node.record(one)) for node in cache.nodes for one in node.in_memory
     ]
-    assert contents and {len(one) for one in contents} == {num_arrays}
-    assert {len(array) for one in contents for array in one} == {len(new_row(kind))}
+    assert contents and {len(one.arrays) for one in contents} == {num_arrays}
+    assert {len(array) for one in contents for array in one.arrays} == {len(new_row(kind))}

@@ -37,7 +37,7 @@ def test_copies_for_the_cache_are_stacked_where_each_array_costs_time(
     found = runner.find_row(0)
     assert found is not None
     (copied,) = runner.copy_slices(found[0], [(0, 3)])
-    assert len(copied.content) == num_arrays
+    assert len(copied.content.arrays) == num_arrays
 
 
 def _in_use() -> int:

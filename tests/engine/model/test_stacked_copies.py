@@ -15,6 +15,7 @@ from mlx_lm.models.cache import KVCache
 from engine.model import snapshots
 from engine.model.caches import new_caches
 from engine.model.quantised import quantised_caches
+from engine.model.snapshots import Snapshot
 from tests.engine.model.rig import loaded
 
 MODEL, NUM_LAYERS = "tiny-deep", 8
@@ -89,12 +90,13 @@ def test_what_is_copied_outlives_the_stack_alone() -> None:
 
 
 @functools.cache
-def stacks_of(kind: str) -> list[tuple[list[mx.array], int]]:
+def stacks_of(kind: str) -> list[tuple[Snapshot, int]]:
     """Of a prompt that ends inside the last block."""
     contents = copied(row_of(kind), SPANS, num_blocks=100)
     mx.eval(contents)
     lengths = [stop - start for start, stop in SPANS[:-1]]
-    return list(zip(contents, [*lengths, 3], strict=True))
+    copies = [Snapshot(content, []) for content in contents]
+    return list(zip(copies, [*lengths, 3], strict=True))
 
 
 def restored(kind: str, *, most_bytes: int = 1 << 40) -> Any:

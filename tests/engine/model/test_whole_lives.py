@@ -47,7 +47,7 @@ def run_with_cache(name: str, chooser: random.Random) -> Run:
     needs = snapshots.needs_of(row_caches.new_caches(model.model))
     assert needs is not None
     tier = MemoryTier(budget_bytes=chooser.choice([1 << 20, 8 << 20, 1 << 30]))
-    cache = PrefixCache(tier, None, dump=snapshots.dump, revive=snapshots.revive)
+    cache = PrefixCache(tier, None, contents=snapshots.CONTENTS)
     spec = wire.ModelSpec(name=name, path="")
     reuse = PrefixReuse(cache, runner, spec=spec, root=root_key({"model": name}), needs=needs)
     return Run(make_handle(name, wrap=lambda _: Faulty(runner, chooser), reuse=reuse))

@@ -1,0 +1,93 @@
+"""How copies leave a device for the disk: their writer is another thread, which may not use MLX.
+
+    CPU, Metal   it reads the arrays' own memory; numbers that Python has no name for are looked at
+                 as integers of the same width
+    CUDA         it is told where they lie and copies them out (cuda_reading.py)
+
+What it finds them by is computed with them, so that nobody has to wait for it. Owner: the model
+thread, but for what a Readout reads.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from engine.cache.record import ArrayBytes, Readout
+from engine.model.cuda_reading import CudaFailed, DeviceReader, addresses_of
+from engine.model.memory import device_kind
+
+CARRIERS = {mx.bfloat16: mx.uint16}
+logger = logging.getLogger(__name__)
+
+
+def outlets_of(arrays: Sequence[mx.array]) -> list[mx.array]:
+    """Of arrays with buffers of their own; lazy, to be evaluated with them."""
+    if device_reader() is None:
+        return [array.view(CARRIERS.get(array.dtype, array.dtype)) for array in arrays]
+    return [addresses_of(filled)] if (filled := _filled(arrays)) else []
+
+
+def readout(arrays: Sequence[mx.array], outlets: Sequence[mx.array]) -> Readout:
+    """Of arrays that are evaluated with their outlets; nothing is copied yet."""
+    num_bytes = sum(array.nbytes for array in arrays)
+    if (reader := device_reader()) is not None:
+        addresses = _numbers(outlets[0]) if outlets else []
+        return Readout(num_bytes, functools.partial(_read, reader, tuple(arrays), addresses))
+    parts = [
+        _part(array, memoryview(outlet))  # type: ignore[arg-type]
+        for array, outlet in zip(arrays, outlets, strict=True)
+    ]
+    return Readout(num_bytes, lambda: parts)
+
+
+def _read(
+    reader: DeviceReader, arrays: Sequence[mx.array], addresses: Sequence[int]
+) -> list[ArrayBytes]:
+    """It has the arrays, so that their memory stays theirs until it is copied."""
+    sizes = [array.nbytes for array in _filled(arrays)]
+    found = iter(reader.read(list(zip(addresses, sizes, strict=True))))
+    return [_part(array, next(found) if array.size else memoryview(b"")) for array in arrays]
+
+
+def _numbers(addresses: mx.array) -> list[int]:
+    numbers: Any = addresses.tolist()
+    return list(numbers)
+
+
+def _filled(arrays: Sequence[mx.array]) -> list[mx.array]:
+    return [array for array in arrays if array.size]
+
+
+def _part(array: mx.array, data: memoryview) -> ArrayBytes:
+    return ArrayBytes(str(array.dtype), tuple(array.shape), data)
+
+
+@functools.cache
+def device_reader() -> DeviceReader | None:
+    """None where the host reads the device's memory itself, and where the driver does not give what
+    is there. Asked for first when a model is loaded: a kernel may have to be compiled."""
+    if device_kind() != "cuda":
+        return None
+    return checked(DeviceReader)
+
+
+def checked(make: Callable[[], DeviceReader]) -> DeviceReader | None:
+    """One that has read what is known."""
+    numbers = np.arange(5_000, dtype=np.uint32)
+    array = mx.array(numbers) + 0  # on the device
+    try:
+        reader, addresses = make(), addresses_of([array, array[1:]])
+        mx.eval(addresses)
+        first, second = _numbers(addresses)
+        whole, rest = reader.read([(first, numbers.nbytes), (second, numbers.nbytes - 4)])
+    except (CudaFailed, OSError, AttributeError) as error:
+        logger.warning("device memory is read by MLX", extra={"error": repr(error)})
+        return None
+    is_right = bytes(whole) == numbers.tobytes() and bytes(rest) == numbers[1:].tobytes()
+    return reader if is_right else None
