@@ -152,11 +152,9 @@ def test_on_cuda_the_driver_reads_and_moves_nothing() -> None:
 def test_restoring_looks_at_nothing_that_is_yet_to_be_written(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.engine.model.test_restored_logits import model_of, new_row
-
-    name = {"windowed": "tiny-gemma3", "recurrent": "tiny-mamba"}[kind]
-    row = new_row(name)
-    model_of(name)(mx.arange(90)[None], cache=row)
+    model = loaded({"windowed": "tiny-gemma3", "recurrent": "tiny-mamba"}[kind]).model
+    row = new_caches(model)
+    model(mx.arange(90)[None], cache=row)
     snapshot = snapshots.payload(snapshots.capture_boundary(row)).content
     mx.eval(snapshot.arrays, snapshot.outlets)
     looked_at: list[int] = []
