@@ -38,6 +38,7 @@ BENCHMARKS = (
     "decode",
     "cached",
     "hybrid",
+    "reuse",
     "restore",
     "zerohit",
     "agent",

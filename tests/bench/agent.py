@@ -13,10 +13,9 @@ import dataclasses
 from collections.abc import Iterator
 
 from tests.bench.cache_jobs import OFF, CacheJobs, cache_jobs, tokens
-from tests.bench.contestants import MODELS
+from tests.bench.models import model_path
 from tests.bench.options import Options
 from tests.bench.report import Report, ratio
-from tests.tiny_models import tiny_model_path
 
 NUM_TURNS = 20
 SUB_CALLS = 3
@@ -59,7 +58,7 @@ def run(options: Options) -> Report:
     num_turns = options.rounds or NUM_TURNS
     report = Report()
     for model in options.models or ("tiny",):
-        with cache_jobs(tiny_model_path(MODELS[model])) as engine:
+        with cache_jobs(model_path(model)) as engine:
             engine.start(disk_bytes=OFF)
             _found_over_oracle(engine, f"{model} whole", num_turns)
             quarter = int(engine.status()["memory"]["used_bytes"]) // 4

@@ -7,6 +7,7 @@ import dataclasses
 import random
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,11 @@ class CacheJobs:
         done = self._child.do({"do": "ask", "prompts": prompts, "max_tokens": max_tokens})
         fared = [Fared(**one) for one in done.pop("answers")]
         return Together(fared=fared, **done)
+
+    def await_writer(self) -> None:
+        """Until what waits to be written is on disk: it would slow down whoever is asked next."""
+        while (self.status().get("disk") or {}).get("queued_bytes"):
+            time.sleep(0.05)
 
     def status(self) -> dict[str, Any]:
         status: dict[str, Any] = self._child.do({"do": "status"})

@@ -5,7 +5,7 @@ Rival: mlx_lm.server, which keeps whole prompts in memory.
 
 from __future__ import annotations
 
-from tests.bench.contestants import MODELS
+from tests.bench.models import RECIPES, USUAL
 from tests.bench.names import HEARTH, MLX_LM_SERVER
 from tests.bench.options import Options
 from tests.bench.report import Report, Result, ratio
@@ -19,7 +19,7 @@ NUM_ROUNDS = 8
 
 
 def run(options: Options) -> Report:
-    models = {name: MODELS[name] for name in options.models or MODELS}
+    models = {name: RECIPES[name] for name in options.models or USUAL}
     report = Report()
     for model, samples in measure_warmth(models, options, rounds=NUM_ROUNDS):
         report.results += warmth_results(model, samples, BARS.get(model, {}))

@@ -13,13 +13,12 @@ from pathlib import Path
 
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask
+from tests.bench.models import model_path
 from tests.bench.ours import Service, hearth_service
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import BenchmarkFailed, Result
 from tests.bench.rivals import MLX_LM_SERVER, InProcess, batch_generator, mlx_lm_server
-from tests.tiny_models import tiny_model_path
 
-MODELS = {"tiny": "tiny-qwen3", "small": "small-llama"}
 NUM_EQUALITY_PROMPTS = 4
 EQUALITY_TOKENS = 64
 
@@ -44,8 +43,8 @@ class Contestants:
 def contestants(
     model: str, *, fields: dict[str, int | float] | None = None, server_options: Sequence[str] = ()
 ) -> Iterator[Contestants]:
-    """Everybody on `model`, a key of MODELS; `fields` go into our registration of it."""
-    path = tiny_model_path(MODELS[model])
+    """Everybody on `model`, a short name; `fields` go into our registration of it."""
+    path = model_path(model)
     with contextlib.ExitStack() as stack:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hearth-bench-logs-")))
         service = stack.enter_context(hearth_service())

@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench.contestants import MODELS
 from tests.bench.exchange import Question
 from tests.bench.load import Load
+from tests.bench.models import USUAL, model_path
 from tests.bench.options import Options
 from tests.bench.ours import HEARTH
 from tests.bench.prompts import PromptMaker
@@ -23,7 +23,6 @@ from tests.bench.report import Report, Result, ratio
 from tests.bench.rivals import BATCH_GENERATOR, InProcess, batch_generator, engine_loop
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
-from tests.tiny_models import tiny_model_path
 
 SHARED_SAMPLER = "BatchGenerator, shared sampler"
 PROMPT_TOKENS = 88
@@ -61,7 +60,7 @@ class Cell:
 def run(options: Options) -> Report:
     cells = [
         Cell(model=model, rows=rows, temperature=temperature, lengths=lengths)
-        for model in options.models or tuple(MODELS)
+        for model in options.models or USUAL
         for rows in options.streams or (8, 16, 32)
         for temperature in options.temperatures or TEMPERATURES
         for lengths in options.lengths or LENGTHS
@@ -83,7 +82,7 @@ def run(options: Options) -> Report:
 
 @contextlib.contextmanager
 def _engines(model: str) -> Iterator[tuple[InProcess, InProcess, PromptMaker]]:
-    path = tiny_model_path(MODELS[model])
+    path = model_path(model)
     with (
         tempfile.TemporaryDirectory() as logs,
         engine_loop(path, Path(logs)) as loop,

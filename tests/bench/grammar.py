@@ -15,14 +15,13 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-from tests.bench.contestants import MODELS
 from tests.bench.grammar_rows import NUM_ROWS
+from tests.bench.models import model_path
 from tests.bench.options import Options
 from tests.bench.processes import JobChild
 from tests.bench.report import BenchmarkFailed, Report, Result, ratio
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
-from tests.tiny_models import tiny_model_path
 
 ANSWER_TOKENS = 96
 VALID_TOKENS = 256  # a random model fills its JSON with spaces
@@ -86,7 +85,7 @@ def run(options: Options) -> Report:
 
 @contextlib.contextmanager
 def _rows(model: str) -> Iterator[Callable[..., Answers]]:
-    path = tiny_model_path(MODELS[model])
+    path = model_path(model)
     command = [sys.executable, "-m", "tests.bench.grammar_rows", str(path)]
     with (
         tempfile.TemporaryDirectory(prefix="hearth-bench-logs-") as logs,

@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.bench.answers import read_answer, read_refusal
-from tests.bench.contestants import MODELS
 from tests.bench.exchange import Exchange, Question, Recording, Target
 from tests.bench.load import check_answer, quiet_collector, run_streams
+from tests.bench.models import model_path
 from tests.bench.options import Options
 from tests.bench.ours import HEARTH, hearth_service
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds, ratio
 from tests.bench.stats import median, percentile
 from tests.hosting.hostile_requests import hostile_requests
-from tests.tiny_models import tiny_model_path
 
 NUM_STREAMS = 8
 STREAM_TOKENS = 600
@@ -45,7 +44,7 @@ class Refusal:
 def run(options: Options) -> Report:
     report = Report()
     for model in options.models or ("tiny",):
-        path = tiny_model_path(MODELS[model])
+        path = model_path(model)
         with hearth_service() as service:
             target = service.serve(SERVED_NAME, path, max_rows=NUM_STREAMS)
             questions = _questions(PromptMaker(path), model)

@@ -15,15 +15,14 @@ import math
 import random
 from collections.abc import Sequence
 
-from tests.bench.contestants import MODELS
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask, quiet_collector
+from tests.bench.models import model_path
 from tests.bench.options import Options
 from tests.bench.ours import HEARTH
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import BenchmarkFailed, Report, Result
 from tests.stack import Stack, running_stack
-from tests.tiny_models import tiny_model_path
 
 NUM_ACROSS = 1_000
 NUM_WITHIN = 250
@@ -43,7 +42,7 @@ def run(options: Options) -> Report:
     with running_stack() as stack:
         keys = [stack.create_api_key("bench"), _second_key(stack)]
         for model in options.models or ("tiny",):
-            path = tiny_model_path(MODELS[model])
+            path = model_path(model)
             stack.manage("add_model", str(path), "--name", model)
             one, other = (
                 Target(name=HEARTH, port=stack.port, model=model, api_key=key) for key in keys

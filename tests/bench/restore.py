@@ -13,12 +13,11 @@ from pathlib import Path
 
 from engine.core.blocks import BLOCK_TOKENS
 from tests.bench.cache_jobs import CacheJobs, cache_jobs, tokens
-from tests.bench.contestants import MODELS
+from tests.bench.models import USUAL, model_path
 from tests.bench.options import Options
 from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds, ratio
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
-from tests.tiny_models import tiny_model_path
 
 LENGTHS = (1_800, 8_000)
 BARS = {"restored": 0.15, "stalling": 1.1, "slow": 1.1}
@@ -30,12 +29,12 @@ Sample = dict[str, float]
 
 
 def run(options: Options) -> Report:
-    models, lengths = options.models or tuple(MODELS), options.streams or LENGTHS
+    models, lengths = options.models or USUAL, options.streams or LENGTHS
     cells = [(model, length) for model in models for length in lengths]
     budget = Budget(min(options.seconds, MOST_SECONDS), num_parts=len(cells))
     report = Report()
     for model, length in cells:
-        with cache_jobs(tiny_model_path(MODELS[model])) as engine:
+        with cache_jobs(model_path(model)) as engine:
             engine.start()
             samples = interleave(
                 {"": _measuring(engine, f"{model}-{length}", length)},

@@ -10,8 +10,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.bench.contestants import MODELS
 from tests.bench.exchange import Question
+from tests.bench.models import model_path
 from tests.bench.options import Options
 from tests.bench.ours import HEARTH
 from tests.bench.prompts import PromptMaker
@@ -26,7 +26,6 @@ from tests.bench.rivals import (
 )
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import flat, median, median_ratio, percentile
-from tests.tiny_models import tiny_model_path
 
 NUM_ROWS = 32
 QUEUES = (500, 10_000)
@@ -62,7 +61,7 @@ def run(options: Options) -> Report:
 
 @contextlib.contextmanager
 def _sides(model: str) -> Iterator[tuple[StepTimer, InProcess, InProcess, PromptMaker]]:
-    path = tiny_model_path(MODELS[model])
+    path = model_path(model)
     with (
         tempfile.TemporaryDirectory() as logs,
         step_timer(path, Path(logs)) as timer,

@@ -16,11 +16,10 @@ from engine.core.delivery import Delivery
 from engine.metrics import Vitals
 from engine.model.memory import DeviceMemory
 from engine.prefixes import Prefixes
-from tests.bench.contestants import MODELS
 from tests.bench.engine_loop import DirectTransport
+from tests.bench.models import model_path
 from tests.bench.options import Options
 from tests.bench.report import BenchmarkFailed, Report, Result
-from tests.tiny_models import tiny_model_path
 
 NAME = "bench"
 NUM_ROUNDS, NUM_REQUESTS = 5, 4
@@ -88,7 +87,7 @@ def run(options: Options) -> Report:
     report = Report()
     for model in options.models or ("small",):
         with tempfile.TemporaryDirectory(prefix="hearth-bench-unload-") as folder:
-            loop = Loop(Path(folder), tiny_model_path(MODELS[model]))
+            loop = Loop(Path(folder), model_path(model))
             try:
                 report.results += measure(model, loop, options.rounds or NUM_ROUNDS)
             finally:

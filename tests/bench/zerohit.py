@@ -16,12 +16,11 @@ from collections.abc import Callable
 
 from engine.cache.io_thread import HELD_SECONDS
 from tests.bench.cache_jobs import OFF, CacheJobs, cache_jobs, tokens
-from tests.bench.contestants import MODELS
+from tests.bench.models import USUAL, model_path
 from tests.bench.options import Options
 from tests.bench.report import BenchmarkFailed, Report, Result, ratio
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
-from tests.tiny_models import tiny_model_path
 
 NUM_STREAMS = 8
 PROMPT_TOKENS = 600
@@ -48,11 +47,11 @@ class Took:
 
 
 def run(options: Options) -> Report:
-    models = options.models or tuple(MODELS)
+    models = options.models or USUAL
     budget = Budget(options.seconds, num_parts=len(models))
     report = Report()
     for model in models:
-        path = tiny_model_path(MODELS[model])
+        path = model_path(model)
         with contextlib.ExitStack() as stack:
             cached = stack.enter_context(cache_jobs(path))
             bare = stack.enter_context(cache_jobs(path))
@@ -95,7 +94,7 @@ def _results(model: str, speeds: dict[str, list[Speed]]) -> list[Result]:
 def _measuring(engine: CacheJobs, model: str) -> Callable[[int], Speed]:
     def measure(number: int) -> Speed:
         speed = _speed([_ask(engine, f"{model} {number}")])
-        _await_writer(engine)
+        engine.await_writer()
         return speed
 
     return measure
@@ -108,7 +107,7 @@ def _sustaining(engine: CacheJobs, model: str) -> Callable[[int], Speed]:
             one = _ask(engine, f"{model} sustained {number} {seconds}")
             if seconds > HELD_SECONDS:
                 took.append(one)
-        _await_writer(engine)
+        engine.await_writer()
         return _speed(took)
 
     return measure
@@ -128,9 +127,3 @@ def _speed(took: list[Took]) -> Speed:
         by_clock=num_tokens / sum(one.seconds for one in took),
         by_cpu=num_tokens / sum(one.cpu_seconds for one in took),
     )
-
-
-def _await_writer(engine: CacheJobs) -> None:
-    """Before the other side is asked, which its work would slow down."""
-    while (engine.status().get("disk") or {}).get("queued_bytes"):
-        time.sleep(0.05)

@@ -16,6 +16,7 @@ from engine.model import outlets, snapshots
 from engine.model.caches import new_caches
 from engine.model.cuda_reading import CudaFailed, DeviceReader
 from engine.model.outlets import checked, device_reader, outlets_of, readout
+from tests.engine.model.rig import loaded
 
 CONTENTS = {
     "numbers of every kind": lambda: [
