@@ -81,6 +81,7 @@ class CachedEngine:
                 self._files.set(read_seconds=job["read_seconds"], after_reads=job["after_reads"])
                 return None
             case "forget":
+                self._settle()  # it hears what is on disk by now
                 return self._cache.cache.clear(MODEL_NAME, tiers=[wire.CacheTier.MEMORY])
             case "ask":
                 return self._ask(job["prompts"], job["max_tokens"])
