@@ -95,6 +95,7 @@ class PrefixCache:
         if prefill_seconds is not None:
             gained = prefill_seconds(plan.num_tokens) - prefill_seconds(in_memory.num_tokens)
             if self.load_seconds(plan) > gained:
+                self.costs.note_passed_over()
                 return dataclasses.replace(in_memory, miss=Miss.SLOWER)
         return plan
 

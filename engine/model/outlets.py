@@ -13,13 +13,12 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 from engine.cache.record import ArrayBytes, Readout
-from engine.model.cuda_reading import CudaFailed, DeviceReader, addresses_of
+from engine.model.cuda_reading import CudaFailed, DeviceReader, address_of
 from engine.model.memory import device_kind
 
 CARRIERS = {mx.bfloat16: mx.uint16}
@@ -30,14 +29,14 @@ def outlets_of(arrays: Sequence[mx.array]) -> list[mx.array]:
     """Of arrays with buffers of their own; lazy, to be evaluated with them."""
     if device_reader() is None:
         return [array.view(CARRIERS.get(array.dtype, array.dtype)) for array in arrays]
-    return [addresses_of(filled)] if (filled := _filled(arrays)) else []
+    return [address_of(array) for array in _filled(arrays)]
 
 
 def readout(arrays: Sequence[mx.array], outlets: Sequence[mx.array]) -> Readout:
     """Of arrays that are evaluated with their outlets; nothing is copied yet."""
     num_bytes = sum(array.nbytes for array in arrays)
     if (reader := device_reader()) is not None:
-        addresses = _numbers(outlets[0]) if outlets else []
+        addresses = _numbers(outlets)
         return Readout(num_bytes, functools.partial(_read, reader, tuple(arrays), addresses))
     parts = [
         _part(array, memoryview(outlet))  # type: ignore[arg-type]
@@ -55,9 +54,8 @@ def _read(
     return [_part(array, next(found) if array.size else memoryview(b"")) for array in arrays]
 
 
-def _numbers(addresses: mx.array) -> list[int]:
-    numbers: Any = addresses.tolist()
-    return list(numbers)
+def _numbers(addresses: Sequence[mx.array]) -> list[int]:
+    return [int(one.item()) for one in addresses]  # type: ignore[arg-type]
 
 
 def _filled(arrays: Sequence[mx.array]) -> list[mx.array]:
@@ -82,7 +80,7 @@ def checked(make: Callable[[], DeviceReader]) -> DeviceReader | None:
     numbers = np.arange(5_000, dtype=np.uint32)
     array = mx.array(numbers) + 0  # on the device
     try:
-        reader, addresses = make(), addresses_of([array, array[1:]])
+        reader, addresses = make(), [address_of(array), address_of(array[1:])]
         mx.eval(addresses)
         first, second = _numbers(addresses)
         whole, rest = reader.read([(first, numbers.nbytes), (second, numbers.nbytes - 4)])

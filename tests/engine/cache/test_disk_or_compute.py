@@ -84,6 +84,18 @@ def test_the_rest_of_what_memory_has_is_compared_as_what_it_is(
         assert (plan.num_tokens, plan.miss) == (num_tokens, miss)
 
 
+def test_a_disk_that_was_slow_once_is_read_again(tmp_path: Path) -> None:
+    """Otherwise nobody would ever see that it is quick."""
+    with restarted_with(tmp_path, [query(PROMPT)]) as cache:
+        cache.costs.record_seconds = 1.5 / len(cache.plan(query(PROMPT)).from_disk)
+        misses = [
+            cache.plan(query(PROMPT), prefill_seconds=attention_seconds).miss for _ in range(100)
+        ]
+    assert misses[0] is Miss.SLOWER
+    assert misses[-1] is Miss.NONE
+    assert 20 <= misses.count(Miss.SLOWER) <= 80
+
+
 @pytest.mark.parametrize("needs", [HYBRID, RECURRENT])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_after_a_restart_too_where_a_prompt_ended_is_its_senders_alone(
