@@ -62,7 +62,7 @@ def capture_slices(
     row: Sequence[Any], spans: Sequence[TokenSpan], *, stacks: bool = False, most_bytes: int = 0
 ) -> list[list[mx.array]]:
     """Copies of the tokens of every sliceable layer, a content for each of the spans [start, stop),
-    which follow each other; not evaluated yet. `stacks`: those of layers of one shape together.
+    which are in order; not evaluated yet. `stacks`: those of layers of one shape together.
     They are cut out of stacks of several spans, which take up to `most_bytes` meanwhile: a host
     that submits each operation by itself has two for each array of a span, not one for each layer.
     """
@@ -90,10 +90,10 @@ def _cut(leaves: list[tuple[mx.array, ...]], span: TokenSpan) -> list[list[mx.ar
 
 
 def _groups(spans: Sequence[TokenSpan], *, most_tokens: int) -> Iterator[list[TokenSpan]]:
-    """Neighbours, as many as have no more tokens together; at least one."""
+    """As many as lie within so many tokens; at least one."""
     group: list[TokenSpan] = []
     for span in spans:
-        if group and (span[0] != group[-1][1] or span[1] - group[0][0] > most_tokens):
+        if group and span[1] - group[0][0] > most_tokens:
             yield group
             group = []
         group.append(span)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -39,6 +40,14 @@ def loaded(name: str) -> LoadedModel:
 @functools.cache
 def decoding(name: str) -> Forward:
     return direct_step.found(loaded(name).model, has_batches=loaded(name).is_batchable)
+
+
+def num_operations(arrays: Sequence[mx.array], kind: str = "") -> int:
+    """Of a kind, as they are to be done."""
+    written = io.StringIO()
+    mx.export_to_dot(written, *arrays)
+    lines = [line for line in written.getvalue().splitlines() if "rectangle" in line]
+    return sum(kind in line for line in lines)
 
 
 def prefilled(name: str, row_id: int, length: int) -> NewRow:

@@ -48,6 +48,8 @@ def test_a_full_cache_lets_go_of_a_block_before_another_is_copied(
     assert tier.used_bytes == fitting_blocks * block_bytes
     taken_bytes = mx.get_peak_memory() - before_bytes
     assert taken_bytes <= (fitting_blocks + 0.1) * block_bytes
+    held_bytes = mx.get_active_memory() - before_bytes
+    assert held_bytes >= fitting_blocks * block_bytes  # copies, not what they would be made of
 
 
 def _blocks(row: Any) -> Iterator[tuple[Query, Captured]]:

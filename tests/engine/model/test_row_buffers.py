@@ -8,8 +8,9 @@ import mlx.core as mx
 import pytest
 
 from engine.core.step import Slice, Step
+from engine.model import caches as row_caches
 from engine.model.runner import Runner
-from tests.engine.model.rig import loaded
+from tests.engine.model.rig import loaded, num_operations
 
 SPARE_BYTES = 16 * 1024  # a view may keep so much of its buffer
 
@@ -38,6 +39,30 @@ def test_copies_for_the_cache_are_stacked_where_each_array_costs_time(
     assert found is not None
     (copied,) = runner.copy_slices(found[0], [(0, 3)])
     assert len(copied.content.arrays) == num_arrays
+
+
+@pytest.mark.parametrize(("together_bytes", "num_joins"), [(0, 4), (1 << 30, 1)])
+def test_so_much_of_what_is_copied_and_restored_is_alive_twice(
+    together_bytes: int, num_joins: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stacks of several blocks, and of several layers, as far as that goes."""
+    model = loaded("tiny-qwen3").model
+    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
+    monkeypatch.setattr(row_caches, "start_evaluating", lambda caches: None)
+    runner = Runner(model, token_bytes=bytes, runs_ahead=False, together_bytes=together_bytes)
+    tokens = tuple(range(10, 42))
+    runner.run(Step(slices=(Slice(row_ids=(0,), start_tokens=0, token_ids=(tokens,)),)))
+    row, _ = runner.find_row(0) or ([], 0)
+    row_caches.evaluate(row)
+    copies = runner.copy_slices(row, [(start, start + 8) for start in range(0, 32, 8)])
+    contents = [one.content for one in copies]
+    stacks = [array for one in contents for array in one.arrays]
+    assert num_operations(stacks, "Concatenate") == 2 * num_joins
+    mx.eval(stacks)
+    runner.restore_row(1, [(one, 8) for one in contents], None, num_tokens=32)
+    again, _ = runner.find_row(1) or ([], 0)
+    joined = [array for layer in again for array in layer.state[:2]]
+    assert num_operations(joined, "Concatenate") == 2 * min(num_joins, len(again))
 
 
 def _in_use() -> int:

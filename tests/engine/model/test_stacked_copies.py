@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from engine.model import snapshots
 from engine.model.caches import new_caches
 from engine.model.quantised import quantised_caches
 from engine.model.snapshots import Snapshot
-from tests.engine.model.rig import loaded
+from tests.engine.model.rig import loaded, num_operations
 
 MODEL, NUM_LAYERS = "tiny-deep", 8
 BLOCK = 16
@@ -46,12 +45,6 @@ def block_bytes(row: Any) -> int:
 def copied(row: Any, spans: Sequence[tuple[int, int]], *, num_blocks: float) -> list[Any]:
     most_bytes = int(num_blocks * block_bytes(row))
     return snapshots.capture_slices(row, spans, stacks=True, most_bytes=most_bytes)
-
-
-def num_operations(arrays: Sequence[mx.array]) -> int:
-    written = io.StringIO()
-    mx.export_to_dot(written, *arrays)
-    return written.getvalue().count("rectangle")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,6 +82,21 @@ def test_what_is_copied_outlives_the_stack_alone() -> None:
     assert mx.get_active_memory() - before_bytes <= 1.1 * block_bytes(row)
 
 
+@pytest.mark.parametrize("num_blocks", [1, 2, 3])
+def test_stacks_take_no_more_than_they_may(num_blocks: int) -> None:
+    """Beside the copies themselves."""
+    row = row_of("plain")
+    contents = copied(row, SPANS, num_blocks=num_blocks)
+    num_bytes = sum(one.nbytes for content in contents for one in content)
+    mx.synchronize()
+    before_bytes = mx.get_active_memory()
+    mx.reset_peak_memory()
+    for content in reversed(contents):
+        mx.eval(content)
+    taken_bytes = mx.get_peak_memory() - before_bytes
+    assert taken_bytes <= num_bytes + (num_blocks + 0.5) * block_bytes(row)
+
+
 @functools.cache
 def stacks_of(kind: str) -> list[tuple[Snapshot, int]]:
     """Of a prompt that ends inside the last block."""
@@ -103,6 +111,12 @@ def restored(kind: str, *, most_bytes: int = 1 << 40) -> Any:
     row = empty_row(kind)
     snapshots.restore(row, stacks_of(kind), None, most_bytes=most_bytes)
     return row
+
+
+def arrays_of(row: Any) -> list[mx.array]:
+    arrays: list[mx.array] = []
+    tree_map(arrays.append, [layer.state[:2] for layer in row])
+    return arrays
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,10 +135,16 @@ def test_a_row_from_stacks_is_the_row_that_was_copied(kind: str, num_layers: int
 def test_a_row_takes_few_operations(kind: str, num_arrays: int) -> None:
     """Each layer is cut out of what is joined; an operation for each layer of each block would be
     seven times as many."""
-    arrays: list[mx.array] = []
-    tree_map(arrays.append, [layer.state[:2] for layer in restored(kind)])
+    arrays = arrays_of(restored(kind))
     assert len(arrays) == num_arrays * NUM_LAYERS
     assert num_operations(arrays) <= 3 * len(arrays) + 20 * num_arrays
+
+
+@pytest.mark.parametrize(("num_layers", "num_portions"), [(0, 8), (1, 8), (3, 3), (7, 2), (8, 1)])
+def test_no_more_layers_share_a_buffer_than_may(num_layers: int, num_portions: int) -> None:
+    layer_bytes = block_bytes(row_of("plain")) // NUM_LAYERS * KVCache.step // BLOCK
+    arrays = arrays_of(restored("plain", most_bytes=num_layers * layer_bytes))
+    assert num_operations(arrays, "Concatenate") == 2 * num_portions
 
 
 @pytest.mark.parametrize("kind", KINDS)
