@@ -119,8 +119,13 @@ class Relief:
     def _hold_copies(self, *, reserved_bytes: int) -> None:
         """The prefix cache copies up to the limit, less this."""
         used_bytes = self._memory.read_device().active_bytes + reserved_bytes
-        tier = self._prefixes.memory
-        tier.hold_to(tier.used_bytes + max(0, self._guard.limit_bytes - used_bytes))
+        self._give_copies(max(0, self._guard.limit_bytes - used_bytes))
+
+    def _give_copies(self, left_bytes: int) -> None:
+        """So much is left for them and for what they are cut out of; it is less than nothing where
+        some have to go."""
+        tier, cut_bytes = self._prefixes.memory, self._memory.together_bytes
+        tier.hold_to(tier.used_bytes + max(left_bytes - cut_bytes, min(left_bytes, 0)))
 
     def _own_free_bytes(self, handle: ModelHandle) -> int:
         ceiling_bytes = handle.spec.ceiling_bytes(self._guard.limit_bytes)
@@ -143,7 +148,7 @@ class Relief:
             self._prefixes.shrink(max(0, tier.used_bytes + left_bytes))
             # What the disk's writer has yet to write has left the cache and is in memory still
             left_bytes = most_bytes - self._memory.read_device().active_bytes
-        tier.hold_to(tier.used_bytes + left_bytes)
+        self._give_copies(left_bytes)
         self._memory.bound_pool(left_bytes - min(kept_bytes, tier.room_bytes))
 
     def _shrink_tier(self) -> None:

@@ -75,6 +75,7 @@ class FakeTransport:
 class FakeMemory:
     device = "fake"
     ceiling_bytes = 1 << 40
+    together_bytes = 0
 
     def __init__(self) -> None:
         self.num_clears = 0

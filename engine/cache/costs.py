@@ -21,14 +21,17 @@ class RestoreCosts:
         self.bytes_per_second = FIRST_BYTES_PER_SECOND
         self.record_seconds = FIRST_RECORD_SECONDS
         self._has_bandwidth = False
+        self._quicker = 1.0  # than measured, as it is believed to be
 
     def load_seconds(self, num_bytes: int, num_records: int) -> float:
-        return num_records * self.record_seconds + num_bytes / self.bytes_per_second
+        seconds = num_records * self.record_seconds + num_bytes / self.bytes_per_second
+        return seconds / self._quicker
 
     def learn(self, num_bytes: int, num_records: int, seconds: float) -> None:
         """Large restores tell the bandwidth, small ones what a record costs by itself."""
         if num_records == 0 or seconds <= 0:
             return
+        self._quicker = 1.0
         if num_bytes >= LARGE_RESTORE_BYTES:
             measured, weight = num_bytes / seconds, SMOOTHING if self._has_bandwidth else 1.0
             self.bytes_per_second += weight * (measured - self.bytes_per_second)
@@ -39,5 +42,4 @@ class RestoreCosts:
 
     def note_passed_over(self) -> None:
         """It was thought to be slower than computing."""
-        self.bytes_per_second *= 1 + DOUBT
-        self.record_seconds /= 1 + DOUBT
+        self._quicker *= 1 + DOUBT

@@ -203,6 +203,7 @@ class CacheIO:
                 job.run()
             except Exception:
                 logger.exception("a cache job failed")
+            del job  # and the copies that it has, while nothing else is to be done
 
     def _next_job(self) -> _Job:
         with self._condition:

@@ -28,7 +28,7 @@ from engine.cache.captures import Capture, Captured, Contents, Payload
 from engine.cache.costs import RestoreCosts
 from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
-from engine.cache.io_thread import CacheIO, Read, Restored, Saved, Wanted
+from engine.cache.io_thread import CacheIO, Read, Restored, Result, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.node import Node
 from engine.cache.owners import SHARE_AFTER, is_nobodys
@@ -83,8 +83,8 @@ class PrefixCache:
         prefill_seconds: Callable[[int], float] | None = None,
     ) -> RestorePlan:
         """What to restore; `may_open`: also the whole prompt, where its opening is kept. What is on
-        disk is left out where computing it takes less time: `prefill_seconds` says how long a
-        number of tokens takes from the prompt's beginning."""
+        disk is left out where computing it takes less time, and then the disk's speed is doubted:
+        `prefill_seconds` says how long a number of tokens takes from the prompt's beginning."""
         whole = self._whole_plan(query) if may_open else None
         plan = whole or plan_restore(query, self.nodes)
         if not plan.from_disk:
@@ -168,15 +168,11 @@ class PrefixCache:
 
     def take_fetched(self) -> list[str]:
         """Requests whose reading has ended; what could be read is in memory. Plan them again."""
-        if self.io is not None:
-            for result in self.io.take_results():
-                match result:
-                    case Read():
-                        self._take_read(result)
-                    case Restored():
-                        self._take_restored(result)
-                    case Saved():
-                        self._records.take_saved(result)
+        results = self.io.take_results() if self.io is not None else []
+        if results:
+            with self._records.computing():
+                for result in results:
+                    self._take(result)
         return self._fetches.take_ended()
 
     # --- keeping
@@ -203,15 +199,15 @@ class PrefixCache:
 
     def store(self, query: Query, captured: Sequence[Captured]) -> None:
         """The end of the prompt first: of one that is never used, the beginning leaves last."""
-        for block in reversed(captured):
-            for kind, payload in ((_SLICE, block.slice), (_BOUNDARY, block.boundary)):
-                if payload is not None:
-                    self._records.hold(
-                        block.span, kind, payload, model=query.model, owners=query.owners
-                    )
-            if not query.needs.has_boundaries:
-                self._records.drop_outgrown(block.span, query.owners)
-        self._records.compute()
+        with self._records.computing():
+            for block in reversed(captured):
+                for kind, payload in ((_SLICE, block.slice), (_BOUNDARY, block.boundary)):
+                    if payload is not None:
+                        self._records.hold(
+                            block.span, kind, payload, model=query.model, owners=query.owners
+                        )
+                if not query.needs.has_boundaries:
+                    self._records.drop_outgrown(block.span, query.owners)
 
     def opening(self, query: Query) -> Any | None:
         """The logits that follow the whole prompt, where they are in memory for this request and
@@ -224,8 +220,8 @@ class PrefixCache:
 
     def store_opening(self, query: Query, payload: Payload) -> None:
         span = query.chain.opening(query.num_tokens)
-        self._records.hold(span, _OPENING, payload, model=query.model, owners=query.owners)
-        self._records.compute()
+        with self._records.computing():
+            self._records.hold(span, _OPENING, payload, model=query.model, owners=query.owners)
 
     def persist(self, query: Query) -> None:
         """Hand the records of this prompt that are not on disk to the writer."""
@@ -341,13 +337,21 @@ class PrefixCache:
         assert node is not None, "a plan names known blocks only"
         return node.tokens
 
+    def _take(self, result: Result) -> None:
+        match result:
+            case Read():
+                self._take_read(result)
+            case Restored():
+                self._take_restored(result)
+            case Saved():
+                self._records.take_saved(result)
+
     def _take_read(self, read: Read) -> None:
         node = self.nodes.get(read.record.block)
         if not self._fetches.note_read(read.request_id, read.record) or node is None:
             return
         if read.record.kind not in node.in_memory:
             self._records.put(node, read.record.kind, self._revive(read.arrays))
-            self._records.compute()
         pinned = self.memory.pin([read.record])
         self._pinned.setdefault(read.request_id, []).extend(pinned)
 

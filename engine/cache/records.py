@@ -6,8 +6,9 @@ model thread; the disk is behind CacheIO.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from engine import wire
@@ -52,7 +53,7 @@ class Records:
     def hold(
         self, span: Span, kind: Kind, payload: Payload, *, model: str, owners: frozenset[bytes]
     ) -> None:
-        """Keep what these owners have of a block; its copy is made by `compute`."""
+        """Keep what these owners have of a block, while `computing`."""
         node = self.nodes.obtain(span, kind, model=model, owners=owners)
         self.add_owners(node, owners, kind=kind)
         self.put(node, kind, payload)
@@ -69,13 +70,28 @@ class Records:
         self._uncomputed.append((node, kind, payload.content))
         self._left_memory(evicted)
 
-    def compute(self) -> None:
-        """All that was put, at once: each call costs a device time. What had to go meanwhile is
-        left out."""
-        put, self._uncomputed = self._uncomputed, []
-        contents = [content for node, kind, content in put if kind in node.in_memory]
-        if contents:
-            self._contents.compute(contents)
+    @contextlib.contextmanager
+    def computing(self) -> Iterator[None]:
+        """What is put meanwhile is computed at the end, all at once, as each call costs a device
+        time; but for what had to go already."""
+        try:
+            yield
+        finally:
+            put, self._uncomputed = self._uncomputed, []
+            held = [one for one in put if one[1] in one[0].in_memory]
+            if held:
+                self._compute(held)
+
+    def _compute(self, held: Sequence[tuple[Node, Kind, Any]]) -> None:
+        """Of what cannot be computed nothing is kept."""
+        is_computed = False
+        try:
+            self._contents.compute([content for _, _, content in held])
+            is_computed = True
+        finally:
+            if not is_computed:
+                records = [node.record(kind) for node, kind, _ in held]
+                self.remove(records, tiers=(wire.CacheTier.MEMORY,))
 
     def touch(self, chain: Sequence[RecordKey]) -> None:
         """A chain was used, from its beginning."""

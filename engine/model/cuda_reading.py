@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,24 +64,30 @@ class DeviceReader:
         self._buffer, self._buffer_bytes = ctypes.c_void_p(), 0
 
     def read(self, spans: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """What lies at each (address, bytes). It is good until the next call."""
+        """What lies at each (address, bytes), of which none is empty. It is good until the next
+        call."""
+        if not spans:
+            return []
         self._call("cuCtxSetCurrent", self._context)
         self._make_room(sum(num_bytes for _, num_bytes in spans))
-        places, at = [], 0
-        for address, num_bytes in spans:
-            host = ctypes.c_void_p((self._buffer.value or 0) + at)
-            self._call(
-                "cuMemcpyDtoHAsync_v2",
-                host,
-                ctypes.c_uint64(address),
-                ctypes.c_size_t(num_bytes),
-                self._stream,
-            )
-            places.append((at, at + num_bytes))
-            at += num_bytes
-        self._call("cuStreamSynchronize", self._stream)
-        whole = memoryview((ctypes.c_char * at).from_address(self._buffer.value or 0)).cast("B")
-        return [whole[start:stop] for start, stop in places]
+        first = self._buffer.value or 0
+        stops = list(itertools.accumulate(num_bytes for _, num_bytes in spans))
+        try:
+            for (address, num_bytes), stop in zip(spans, stops, strict=True):
+                self._copy(address, first + stop - num_bytes, num_bytes)
+        finally:  # also what was begun before another failed writes into the buffer
+            self._call("cuStreamSynchronize", self._stream)
+        whole = memoryview((ctypes.c_char * stops[-1]).from_address(first)).cast("B")
+        return [whole[start:stop] for start, stop in itertools.pairwise([0, *stops])]
+
+    def _copy(self, address: int, to: int, num_bytes: int) -> None:
+        self._call(
+            "cuMemcpyDtoHAsync_v2",
+            ctypes.c_void_p(to),
+            ctypes.c_uint64(address),
+            ctypes.c_size_t(num_bytes),
+            self._stream,
+        )
 
     def _make_room(self, num_bytes: int) -> None:
         if num_bytes <= self._buffer_bytes:

@@ -10,8 +10,10 @@ thread, but for what a Readout reads.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
+import math
 from collections.abc import Callable, Sequence
 
 import mlx.core as mx
@@ -29,41 +31,39 @@ def outlets_of(arrays: Sequence[mx.array]) -> list[mx.array]:
     """Of arrays with buffers of their own; lazy, to be evaluated with them."""
     if device_reader() is None:
         return [array.view(CARRIERS.get(array.dtype, array.dtype)) for array in arrays]
-    return [address_of(array) for array in _filled(arrays)]
+    return [address_of(array) for array in arrays if array.size]
 
 
 def readout(arrays: Sequence[mx.array], outlets: Sequence[mx.array]) -> Readout:
     """Of arrays that are evaluated with their outlets; nothing is copied yet."""
     num_bytes = sum(array.nbytes for array in arrays)
-    if (reader := device_reader()) is not None:
-        addresses = _numbers(outlets)
-        return Readout(num_bytes, functools.partial(_read, reader, tuple(arrays), addresses))
-    parts = [
-        _part(array, memoryview(outlet))  # type: ignore[arg-type]
-        for array, outlet in zip(arrays, outlets, strict=True)
-    ]
-    return Readout(num_bytes, lambda: parts)
+    empty = [ArrayBytes(str(array.dtype), tuple(array.shape), b"") for array in arrays]
+    if (reader := device_reader()) is None:
+        views = [memoryview(outlet) for outlet in outlets]  # type: ignore[arg-type]
+        return Readout(num_bytes, lambda: _filled(empty, views))
+    addresses = map(_number, outlets)
+    spans = list(zip(addresses, [one.nbytes for one in arrays if one.size], strict=True))
+    return Readout(num_bytes, functools.partial(_read, reader, spans, empty, tuple(arrays)))
+
+
+def _number(address: mx.array) -> int:
+    return int(address.item())  # type: ignore[arg-type]
 
 
 def _read(
-    reader: DeviceReader, arrays: Sequence[mx.array], addresses: Sequence[int]
+    reader: DeviceReader,
+    spans: Sequence[tuple[int, int]],
+    empty: Sequence[ArrayBytes],
+    _owners: tuple[mx.array, ...],
 ) -> list[ArrayBytes]:
     """It has the arrays, so that their memory stays theirs until it is copied."""
-    sizes = [array.nbytes for array in _filled(arrays)]
-    found = iter(reader.read(list(zip(addresses, sizes, strict=True))))
-    return [_part(array, next(found) if array.size else memoryview(b"")) for array in arrays]
+    found = iter(reader.read(spans))
+    sizes = [math.prod(one.shape) for one in empty]
+    return _filled(empty, [next(found) if size else memoryview(b"") for size in sizes])
 
 
-def _numbers(addresses: Sequence[mx.array]) -> list[int]:
-    return [int(one.item()) for one in addresses]  # type: ignore[arg-type]
-
-
-def _filled(arrays: Sequence[mx.array]) -> list[mx.array]:
-    return [array for array in arrays if array.size]
-
-
-def _part(array: mx.array, data: memoryview) -> ArrayBytes:
-    return ArrayBytes(str(array.dtype), tuple(array.shape), data)
+def _filled(empty: Sequence[ArrayBytes], views: Sequence[memoryview]) -> list[ArrayBytes]:
+    return [dataclasses.replace(one, data=view) for one, view in zip(empty, views, strict=True)]
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def checked(make: Callable[[], DeviceReader]) -> DeviceReader | None:
     try:
         reader, addresses = make(), [address_of(array), address_of(array[1:])]
         mx.eval(addresses)
-        first, second = _numbers(addresses)
+        first, second = map(_number, addresses)
         whole, rest = reader.read([(first, numbers.nbytes), (second, numbers.nbytes - 4)])
     except (CudaFailed, OSError, AttributeError) as error:
         logger.warning("device memory is read by MLX", extra={"error": repr(error)})

@@ -21,12 +21,13 @@ from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import kernels, snapshots
 from engine.model.batch import NewRow
+from engine.model.block_copies import TokenSpan
 from engine.model.caches import Apart, Caches
 from engine.model.drawing import Draw, submit_draw
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
-from engine.model.snapshots import Snapshot, TokenSpan
+from engine.model.snapshots import Snapshot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -154,10 +155,9 @@ class Runner:
         return self._batch.extract(row_id) if row_id in self._batch.row_ids else None
 
     def copy_slices(self, row: Caches, spans: Sequence[TokenSpan]) -> list[Payload]:
-        contents = snapshots.capture_slices(
+        return snapshots.capture_slices(
             row, spans, stacks=self._stacks, most_bytes=self._together_bytes
         )
-        return [snapshots.payload(content) for content in contents]
 
     def copy_boundary(self, row: Caches) -> Payload:
         return snapshots.payload(snapshots.capture_boundary(row))

@@ -4,14 +4,15 @@
               its quantised form
     BOUNDARY  all that a layer needs at one position: RotatingKVCache, ChunkedKVCache, ArraysCache
 
-Contents are flat lists of arrays with buffers of their own, in the order of the layers; or slices
-of layers of one shape are stacked, all keys [layers, 1, H, tokens, D], then all values: on CUDA
-each array takes 50 us on its way to the disk. A CPU copies from stacks more slowly. Composite
-layers (CacheList) are taken apart. Rows are single and unpadded. Owner: the model thread.
+Contents are flat lists of arrays with buffers of their own, in the order of the layers; slices may
+be stacks of them (block_copies.py). Composite layers (CacheList) are taken apart. Rows are single
+and unpadded. Owner: the model thread.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -29,22 +30,30 @@ from mlx_lm.models.cache import (
 from engine.cache.captures import Contents, Payload
 from engine.cache.plan import Needs
 from engine.cache.record import ArrayBytes, Readout
+from engine.model.block_copies import Source, TokenSpan, joined
 from engine.model.outlets import CARRIERS, outlets_of, readout
 
 _SLICEABLE = (KVCache, QuantizedKVCache)
 _INDIVISIBLE = (RotatingKVCache, ChunkedKVCache, ArraysCache)
-TokenSpan = tuple[int, int]  # from, up to
 _DTYPES = {
     str(dtype): dtype
     for dtype in (mx.float32, mx.float16, mx.bfloat16, mx.int32, mx.int64, mx.uint8, mx.uint32)
 }
 
 
-class Snapshot(NamedTuple):
-    """Copied arrays, and what the disk's writer finds them by (outlets.py)."""
+class Cut(NamedTuple):
+    source: Source
+    span: TokenSpan
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Snapshot:
+    """Copied arrays, and what the disk's writer finds them by (outlets.py). A slice has none until
+    it is computed: it is known then which of its neighbours are kept."""
 
     arrays: list[mx.array]
-    outlets: list[mx.array]
+    outlets: list[mx.array] = dataclasses.field(default_factory=list)
+    cut: Cut | None = None
 
 
 def needs_of(row: Sequence[Any]) -> Needs | None:
@@ -60,51 +69,16 @@ def needs_of(row: Sequence[Any]) -> Needs | None:
 
 def capture_slices(
     row: Sequence[Any], spans: Sequence[TokenSpan], *, stacks: bool = False, most_bytes: int = 0
-) -> list[list[mx.array]]:
-    """Copies of the tokens of every sliceable layer, a content for each of the spans [start, stop),
-    which are in order; not evaluated yet. `stacks`: those of layers of one shape together.
-    They are cut out of stacks of several spans, which take up to `most_bytes` meanwhile: a host
-    that submits each operation by itself has two for each array of a span, not one for each layer.
-    """
-    leaves = [_tokens_of(leaf) for leaf in _leaves(row, *_SLICEABLE)]
-    if not stacks or not _are_alike(leaves):
-        return [
-            [mx.contiguous(array) for layer in _cut(leaves, span) for array in layer]
-            for span in spans
-        ]
-    token_bytes = sum(array.nbytes // array.shape[-2] for layer in leaves for array in layer)
-    contents = []
-    for group in _groups(spans, most_tokens=most_bytes // token_bytes):
-        start, stop = group[0][0], group[-1][1]
-        parts = zip(*_cut(leaves, (start, stop)), strict=True)
-        stacked = [mx.concatenate(list(part))[:, None] for part in parts]
-        contents += [
-            [mx.contiguous(one[..., span[0] - start : span[1] - start, :]) for one in stacked]
-            for span in group
-        ]
-    return contents
-
-
-def _cut(leaves: list[tuple[mx.array, ...]], span: TokenSpan) -> list[list[mx.array]]:
-    return [[array[..., span[0] : span[1], :] for array in layer] for layer in leaves]
-
-
-def _groups(spans: Sequence[TokenSpan], *, most_tokens: int) -> Iterator[list[TokenSpan]]:
-    """As many as lie within so many tokens; at least one."""
-    group: list[TokenSpan] = []
-    for span in spans:
-        if group and span[1] - group[0][0] > most_tokens:
-            yield group
-            group = []
-        group.append(span)
-    if group:
-        yield group
-
-
-def _are_alike(leaves: list[tuple[mx.array, ...]]) -> bool:
-    """But for how many tokens they have room for."""
-    kinds = {tuple((*a.shape[:-2], a.shape[-1], a.dtype) for a in layer) for layer in leaves}
-    return len(kinds) == 1
+) -> list[Payload]:
+    """The tokens of every sliceable layer, for each of the spans [start, stop). `stacks` and
+    `most_bytes` as a Source has them."""
+    leaves = [tokens_of(leaf) for leaf in _leaves(row, *_SLICEABLE)]
+    source = Source(leaves, stacks=stacks, most_bytes=most_bytes)
+    token_bytes = source.token_bytes
+    return [
+        Payload(Snapshot([], cut=Cut(source, span)), token_bytes * (span[1] - span[0]))
+        for span in spans
+    ]
 
 
 def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
@@ -114,13 +88,42 @@ def capture_boundary(row: Sequence[Any]) -> list[mx.array]:
 
 def payload(content: list[mx.array]) -> Payload:
     """A content with its size, not evaluated yet."""
-    num_bytes = sum(array.nbytes for array in content)
-    return Payload(Snapshot(content, outlets_of(content)), num_bytes)
+    return Payload(Snapshot(content), sum(array.nbytes for array in content))
 
 
 def compute(snapshots: Sequence[Snapshot]) -> None:
-    """Begin to."""
-    mx.async_eval([[one.arrays, one.outlets] for one in snapshots])  # type: ignore[no-untyped-call]
+    """Begin to. What slices are cut out of is alive for one portion of them at a time: all portions
+    but the last are waited for."""
+    last = [one for one in snapshots if one.cut is None]
+    portions = list(_made(snapshots))
+    for portion in portions[:-1]:
+        mx.eval(_with_outlets(portion))
+    for portion in portions[-1:]:
+        last += portion
+    mx.async_eval(_with_outlets(last))  # type: ignore[no-untyped-call]
+
+
+def _made(snapshots: Sequence[Snapshot]) -> Iterator[list[Snapshot]]:
+    """Slices that have got their arrays, lazily, as they are to be computed together."""
+    cuts: dict[Source, list[tuple[TokenSpan, Snapshot]]] = {}
+    for one in snapshots:
+        if one.cut is not None:
+            cuts.setdefault(one.cut.source, []).append((one.cut.span, one))
+            one.cut = None
+    for source, slices in cuts.items():
+        slices.sort(key=lambda pair: pair[0])
+        left = (one for _, one in slices)
+        for contents in source.copies([span for span, _ in slices]):
+            portion = list(itertools.islice(left, len(contents)))
+            for one, content in zip(portion, contents, strict=True):
+                one.arrays = content
+            yield portion
+
+
+def _with_outlets(snapshots: Sequence[Snapshot]) -> list[list[mx.array]]:
+    for one in snapshots:
+        one.outlets = outlets_of(one.arrays)
+    return [[*one.arrays, *one.outlets] for one in snapshots]
 
 
 def restore(
@@ -131,10 +134,9 @@ def restore(
     most_bytes: int = 0,
 ) -> None:
     """Fill an empty row, lazily. `slices` in order, each with the number of its tokens to use.
-    Layers that come from stacks are parts of common buffers, of `most_bytes` at most, until they
-    take more tokens."""
-    contents = [(one.arrays, num_tokens) for one, num_tokens in slices]
-    _restore_slices(list(_leaves(row, *_SLICEABLE)), contents, most_bytes)
+    `most_bytes`: of buffers that several layers may share until they take more tokens."""
+    blocks = [(one.arrays, num_tokens) for one, num_tokens in slices]
+    _restore_slices(list(_leaves(row, *_SLICEABLE)), blocks, most_bytes)
     if boundary is not None:
         parts = iter(boundary.arrays)
         for leaf in _leaves(row, *_INDIVISIBLE):
@@ -143,7 +145,7 @@ def restore(
 
 def dump(snapshot: Snapshot) -> Readout:
     """One that is computed, as bytes for another thread."""
-    return readout(*snapshot)
+    return readout(snapshot.arrays, snapshot.outlets)
 
 
 def revive(arrays: Sequence[ArrayBytes]) -> Payload:
@@ -159,7 +161,7 @@ def _leaves(row: Sequence[Any], *kinds: type) -> Iterator[Any]:
             yield cache
 
 
-def _tokens_of(leaf: Any) -> tuple[mx.array, ...]:
+def tokens_of(leaf: Any) -> tuple[mx.array, ...]:
     """Keys, then values. Quantised ones are three arrays each: numbers, scales, biases."""
     if isinstance(leaf, QuantizedKVCache):
         return (*leaf.keys, *leaf.values)
@@ -167,63 +169,18 @@ def _tokens_of(leaf: Any) -> tuple[mx.array, ...]:
 
 
 def _restore_slices(
-    leaves: list[Any], slices: Sequence[tuple[list[mx.array], int]], most_bytes: int
+    leaves: list[Any], blocks: Sequence[tuple[list[mx.array], int]], most_bytes: int
 ) -> None:
-    if not slices:
+    if not blocks:
         return
-    total = sum(num_tokens for _, num_tokens in slices)
-    room = KVCache.step - total % KVCache.step
-    if all(_is_stacked(content) for content, _ in slices):
-        arrays = _joined_stacks(slices, len(leaves), room=room, most_bytes=most_bytes)
-    else:
-        layers = [(_layers_of(content, len(leaves)), num_tokens) for content, num_tokens in slices]
-        arrays = _joined(layers, room=room)
+    total = sum(num_tokens for _, num_tokens in blocks)
+    arrays = joined(blocks, len(leaves), most_bytes=most_bytes)
     for leaf in leaves:
         if isinstance(leaf, QuantizedKVCache):
             keys, values = ([next(arrays) for _ in range(3)] for _ in range(2))
             leaf.state = (keys, values, total, leaf.group_size, leaf.bits)
         else:
             leaf.state = (next(arrays), next(arrays), total)
-
-
-def _is_stacked(content: list[mx.array]) -> bool:
-    return content[0].ndim == 5
-
-
-def _joined_stacks(
-    slices: Sequence[tuple[list[mx.array], int]], num_layers: int, *, room: int, most_bytes: int
-) -> Iterator[mx.array]:
-    """The arrays of each layer as `_joined` has them: stacks are joined, of several layers at once,
-    so that there is not an operation for each layer of each slice."""
-    num_tokens = room + sum(num_tokens for _, num_tokens in slices)
-    layer_bytes = sum(one.nbytes // (num_layers * one.shape[-2]) for one in slices[0][0])
-    portion = max(1, most_bytes // (layer_bytes * num_tokens))
-    for first in range(0, num_layers, portion):
-        some = [([one[first : first + portion] for one in part], n) for part, n in slices]
-        joined = list(_joined(some, room=room))
-        for layer in range(len(joined[0])):
-            yield from (one[layer] for one in joined)
-
-
-def _layers_of(content: list[mx.array], num_layers: int) -> list[mx.array]:
-    """Stacked or not, in the order of the layers."""
-    if not _is_stacked(content):
-        return content
-    return [part[layer] for layer in range(num_layers) for part in content]
-
-
-def _joined(slices: Sequence[tuple[list[mx.array], int]], *, room: int) -> Iterator[mx.array]:
-    """Each array of the contents, over all slices, with room for the tokens that come next:
-    growing would copy all of it once more."""
-    for at in range(len(slices[0][0])):
-        parts = [_first_tokens(content[at], num_tokens) for content, num_tokens in slices]
-        *before, _, width = parts[0].shape
-        empty = mx.zeros((*before, room, width), parts[0].dtype)
-        yield mx.concatenate([*parts, empty], axis=-2)
-
-
-def _first_tokens(array: mx.array, num_tokens: int) -> mx.array:
-    return array if array.shape[-2] == num_tokens else array[..., :num_tokens, :]
 
 
 def _dismantle(leaf: Any) -> list[mx.array]:

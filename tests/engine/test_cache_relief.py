@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.relief import Relief
 from engine.wire import Level
 from tests.engine.cache.toys import compute, query
@@ -67,6 +69,22 @@ def test_what_the_disks_writer_still_holds_is_no_room_for_copies() -> None:
     left_bytes = engine.prefixes.memory.used_bytes
     assert PROMPT_BYTES - 6000 < left_bytes <= PROMPT_BYTES - 3000
     assert engine.prefixes.memory.room_bytes == -3000
+
+
+@pytest.mark.parametrize(("left_bytes", "room_bytes"), [(3000, 2000), (700, 0), (0, 0)])
+def test_what_copies_are_cut_out_of_needs_room_too(left_bytes: int, room_bytes: int) -> None:
+    engine = Engine(ceiling_bytes=LIMIT_BYTES)
+    compute(engine.prefixes, query(range(PROMPT_BYTES // 4)))
+    engine.turn()
+    relief = Relief(
+        engine.pool, engine.memory, engine.prefixes, clear_pool=engine.memory.clear_pool
+    )
+    engine.memory.active_bytes = LIMIT_BYTES // 2
+    engine.memory.together_bytes = 1000
+    limits = relief.limits(engine.pool.handles)
+    limits.make_room(limits.free_bytes - left_bytes, 0)
+    assert engine.prefixes.memory.room_bytes == room_bytes
+    assert engine.prefixes.memory.used_bytes == PROMPT_BYTES
 
 
 def test_what_the_cache_copies_and_unused_buffers_share_what_a_step_leaves() -> None:

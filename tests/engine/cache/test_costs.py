@@ -52,9 +52,18 @@ def test_small_restores_tell_what_a_record_takes() -> None:
         costs.learn(LARGE_RESTORE_BYTES - 1, 4, 4 * 0.02)
     assert costs.bytes_per_second == before
     assert costs.record_seconds == pytest.approx(0.02, rel=0.05)
-    for _ in range(70):
+
+
+def test_doubt_is_no_measurement() -> None:
+    """However often a disk was passed over, one reading says again what it is."""
+    costs = RestoreCosts()
+    read(costs, SLOW)
+    before = costs.load_seconds(1000 * MIB, 25)
+    for _ in range(20_000):
         costs.note_passed_over()
-    assert costs.record_seconds == pytest.approx(0.01, rel=0.05)
+    assert costs.load_seconds(1000 * MIB, 25) < before / 1000
+    read(costs, SLOW)
+    assert costs.load_seconds(1000 * MIB, 25) == pytest.approx(before)
 
 
 @pytest.mark.parametrize(("num_records", "seconds"), [(0, 1.0), (4, 0.0)])

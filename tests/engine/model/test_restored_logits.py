@@ -12,13 +12,14 @@ import mlx.core as mx
 import mlx.nn as nn
 import pytest
 
-from engine.cache.captures import Captured
+from engine.cache.captures import Captured, Payload
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.plan import Needs, Query
 from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, root_key, token_bytes
 from engine.model import snapshots
+from engine.model.block_copies import TokenSpan
 from engine.model.caches import new_caches
 from engine.model.loader import load
 from engine.model.quantised import quantised_caches
@@ -122,9 +123,7 @@ def compute_and_keep(
             [
                 Captured(
                     one.span,
-                    snapshots.payload(slice_of((one.span.start, one.span.stop)))
-                    if one.wants_slice
-                    else None,
+                    slice_of((one.span.start, one.span.stop)) if one.wants_slice else None,
                     snapshots.payload(snapshots.capture_boundary(row))
                     if one.wants_boundary
                     else None,
@@ -134,9 +133,9 @@ def compute_and_keep(
         )
 
 
-def _copied_slice(row: Any, span: snapshots.TokenSpan, *, stacks: bool) -> list[mx.array]:
-    (content,) = snapshots.capture_slices(row, [span], stacks=stacks)
-    return content
+def _copied_slice(row: Any, span: TokenSpan, *, stacks: bool) -> Payload:
+    (copy,) = snapshots.capture_slices(row, [span], stacks=stacks)
+    return copy
 
 
 def through_bytes(cache: PrefixCache) -> None:

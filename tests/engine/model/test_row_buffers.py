@@ -9,6 +9,7 @@ import pytest
 
 from engine.core.step import Slice, Step
 from engine.model import caches as row_caches
+from engine.model import snapshots
 from engine.model.runner import Runner
 from tests.engine.model.rig import loaded, num_operations
 
@@ -38,6 +39,7 @@ def test_copies_for_the_cache_are_stacked_where_each_array_costs_time(
     found = runner.find_row(0)
     assert found is not None
     (copied,) = runner.copy_slices(found[0], [(0, 3)])
+    snapshots.compute([copied.content])
     assert len(copied.content.arrays) == num_arrays
 
 
@@ -48,7 +50,6 @@ def test_so_much_of_what_is_copied_and_restored_is_alive_twice(
     """Stacks of several blocks, and of several layers, as far as that goes."""
     model = loaded("tiny-qwen3").model
     monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
-    monkeypatch.setattr(row_caches, "start_evaluating", lambda caches: None)
     runner = Runner(model, token_bytes=bytes, runs_ahead=False, together_bytes=together_bytes)
     tokens = tuple(range(10, 42))
     runner.run(Step(slices=(Slice(row_ids=(0,), start_tokens=0, token_ids=(tokens,)),)))
@@ -56,9 +57,14 @@ def test_so_much_of_what_is_copied_and_restored_is_alive_twice(
     row_caches.evaluate(row)
     copies = runner.copy_slices(row, [(start, start + 8) for start in range(0, 32, 8)])
     contents = [one.content for one in copies]
-    stacks = [array for one in contents for array in one.arrays]
-    assert num_operations(stacks, "Concatenate") == 2 * num_joins
-    mx.eval(stacks)
+    begun: list[list[mx.array]] = []
+    monkeypatch.setattr(mx, "eval", begun.append)
+    monkeypatch.setattr(mx, "async_eval", begun.append)
+    snapshots.compute(contents)
+    monkeypatch.undo()
+    assert len(begun) == num_joins
+    mx.eval(begun)
+    monkeypatch.setattr(row_caches, "start_evaluating", lambda caches: None)
     runner.restore_row(1, [(one, 8) for one in contents], None, num_tokens=32)
     again, _ = runner.find_row(1) or ([], 0)
     joined = [array for layer in again for array in layer.state[:2]]
