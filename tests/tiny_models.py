@@ -242,6 +242,8 @@ def _write_weights(path: Path, recipe: Recipe, config: dict[str, Any]) -> None:
     dtype = getattr(mx, recipe.dtype)
     weights = {name: array.astype(dtype) for name, array in weights.items()}
     mx.save_safetensors(str(path), weights, {"format": "mlx"})
+    del model, weights
+    mx.clear_cache()  # who made a large one may be about to measure it
 
 
 def _write_tokenizer(folder: Path, vocab_size: int) -> int:
