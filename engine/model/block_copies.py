@@ -1,8 +1,7 @@
 """Blocks of a row, copied when it is known which of them are kept; and rows joined from blocks.
 
-On a device that a host submits operations to one by one, the layers of a block lie in stacks, all
-keys [layers, 1, H, tokens, D], then all values, and not even a block has an operation for each
-layer:
+A host submits operations to a GPU one by one. So there a block is two arrays, the keys of all
+layers [layers, 1, H, tokens, D] and their values, and no block takes an operation for each layer:
 
     copy    the layers of several neighbours are stacked, each block is cut out of that
     join    the stacks of all blocks are joined, of several layers at once, each is cut out of that
