@@ -30,8 +30,13 @@ logger = logging.getLogger(__name__)
 def outlets_of(arrays: Sequence[mx.array]) -> list[mx.array]:
     """Of arrays with buffers of their own; lazy, to be evaluated with them."""
     if device_reader() is None:
-        return [array.view(CARRIERS.get(array.dtype, array.dtype)) for array in arrays]
+        return [_carried(array) for array in arrays]
     return [address_of(array) for array in arrays if array.size]
+
+
+def _carried(array: mx.array) -> mx.array:
+    carrier = CARRIERS.get(array.dtype)
+    return array if carrier is None else array.view(carrier)
 
 
 def readout(arrays: Sequence[mx.array], outlets: Sequence[mx.array]) -> Readout:
