@@ -32,26 +32,11 @@ from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds, ra
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
 from tests.fakes import FakeMemory, FakeVoice, make_delivery, make_work
+from tests.tiny_models import LARGE, RECIPES
 
-SHAPES = {
-    "8b": {
-        "hidden_size": 4096,
-        "intermediate_size": 12288,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "vocab_size": 151_936,
-    },
-    "tiny": {
-        "hidden_size": 128,
-        "intermediate_size": 256,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 32,
-        "vocab_size": 4096,
-    },
+SHAPES: dict[str, dict[str, Any]] = {
+    "8b": {**RECIPES[LARGE].config, "vocab_size": 151_936},
+    "tiny": {**RECIPES["tiny-qwen3"].config, "vocab_size": 4096},
 }
 # rows, context: the ratio over BatchGenerator that must be reached
 CELLS = {"8b": {(32, 512): 1.5, (64, 512): 1.5, (32, 4096): 2.0}, "tiny": {(8, 64): None}}
@@ -80,14 +65,7 @@ def run(options: Options) -> Report:
 def make_model(name: str) -> Any:
     """Seeded weights, in the accelerator's dtype."""
     mx.random.seed(5)
-    arguments = qwen3.ModelArgs(
-        model_type="qwen3",
-        rms_norm_eps=1e-6,
-        max_position_embeddings=131_072,
-        rope_theta=1e6,
-        tie_word_embeddings=False,
-        **SHAPES[name],  # type: ignore[arg-type]
-    )
+    arguments = qwen3.ModelArgs.from_dict(SHAPES[name])
     model = qwen3.Model(arguments)
     dtype = mx.bfloat16 if mx.cuda.is_available() else mx.float32
     model.update(tree_map(lambda array: array.astype(dtype), model.parameters()))

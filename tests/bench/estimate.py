@@ -141,7 +141,7 @@ def open_model(name: str) -> tuple[Any, Estimate]:
     if name in SHAPES:
         model = make_model(name)
         kernels.bind(model, kernels.wanted())
-        shape = shape_of({"model_type": "qwen3", **SHAPES[name]})
+        shape = shape_of(SHAPES[name])
     else:
         path = tiny_model_path(name)
         *_, last = load(path, casts_to_float32=True)

@@ -13,19 +13,18 @@ from pathlib import Path
 
 from engine.core.blocks import BLOCK_TOKENS
 from tests.bench.cache_jobs import CacheJobs, cache_jobs, tokens
+from tests.bench.cold import Sample, over_cold
 from tests.bench.models import USUAL, model_path
 from tests.bench.options import Options
-from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds, ratio
+from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds
 from tests.bench.rounds import Budget, interleave
-from tests.bench.stats import median, median_ratio
+from tests.bench.stats import median
 
 LENGTHS = (1_800, 8_000)
 BARS = {"restored": 0.15, "stalling": 1.1, "slow": 1.1}
 MOST_SECONDS = 110.0
 STALL_SECONDS = 600.0  # longer than any prompt takes
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
-
-Sample = dict[str, float]
 
 
 def run(options: Options) -> Report:
@@ -46,18 +45,8 @@ def run(options: Options) -> Report:
 
 
 def _results(label: str, samples: list[Sample]) -> list[Result]:
-    cold = [sample["cold"] for sample in samples]
-    return [
-        milliseconds(f"{label}.cold", median(cold)),
-        *(
-            ratio(
-                f"{label}.{name}_over_cold",
-                median_ratio([sample[name] for sample in samples], cold),
-                bar=bar,
-            )
-            for name, bar in BARS.items()
-        ),
-    ]
+    cold = median([sample["cold"] for sample in samples])
+    return [milliseconds(f"{label}.cold", cold), *over_cold(label, samples, BARS)]
 
 
 def _measuring(engine: CacheJobs, label: str, length: int) -> Callable[[int], Sample]:

@@ -16,21 +16,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.bench.cache_jobs import CacheJobs, cache_jobs, tokens
+from tests.bench.cold import Sample, over_cold
 from tests.bench.models import USUAL, model_path
 from tests.bench.options import Options
 from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds, ratio
 from tests.bench.restore import drop_page_cache
 from tests.bench.rounds import Budget, interleave
-from tests.bench.stats import median, median_ratio
+from tests.bench.stats import median
 
 LENGTHS = (1_800, 8_000)
 MORE_TOKENS = 6
 TURN_TOKENS = 40
 NUM_ROUNDS = 4
-FORMS = ("repeat", "longer", "second_turn", "edited", "restored")
-BARS = {"repeat": 0.03, "second_turn": 0.05, "restored": 1.1}  # a quick device does not wait
-
-Sample = dict[str, float]
+BARS = {
+    "repeat": 0.03,
+    "longer": None,
+    "second_turn": 0.05,
+    "edited": None,
+    "restored": 1.1,  # a quick device does not wait for a disk
+}
 
 
 def run(options: Options) -> Report:
@@ -53,17 +57,9 @@ def run(options: Options) -> Report:
 
 
 def _results(label: str, samples: list[Sample]) -> list[Result]:
-    cold = [sample["cold"] for sample in samples]
     return [
-        milliseconds(f"{label}.cold", median(cold)),
-        *(
-            ratio(
-                f"{label}.{form}_over_cold",
-                median_ratio([sample[form] for sample in samples], cold),
-                bar=BARS.get(form),
-            )
-            for form in FORMS
-        ),
+        milliseconds(f"{label}.cold", median([sample["cold"] for sample in samples])),
+        *over_cold(label, samples, BARS),
         ratio(
             f"{label}.same",
             sum(sample["same"] for sample in samples) / len(samples),

@@ -15,16 +15,17 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from tests.bench.cold import Sample, over_cold
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask, quiet_collector
 from tests.bench.names import HEARTH
 from tests.bench.options import Options
 from tests.bench.ours import hearth_service
 from tests.bench.prompts import PromptMaker
-from tests.bench.report import Result, milliseconds, ratio
+from tests.bench.report import Result, milliseconds
 from tests.bench.rivals import mlx_lm_server
 from tests.bench.rounds import Budget, interleave
-from tests.bench.stats import median, median_ratio
+from tests.bench.stats import median
 from tests.tiny_models import tiny_model_path
 
 PROMPT_TOKENS = 1_800
@@ -32,8 +33,6 @@ MORE_TOKENS = 6
 TURN_TOKENS = 40
 ANSWER_TOKENS = 8
 FORMS = ("repeat", "longer", "second_turn", "edited")
-
-Sample = dict[str, float]  # form, or "cold": seconds to the first token
 
 
 def measure_warmth(
@@ -113,20 +112,12 @@ def user(content: str) -> dict[str, str]:
 
 
 def _side(model: str, name: str, samples: list[Sample], bars: Mapping[str, float]) -> list[Result]:
-    cold = times(samples, "cold")
     return [
         *(
             milliseconds(f"{model}.{form}.{name}", median(times(samples, form)))
             for form in ("cold", *FORMS)
         ),
-        *(
-            ratio(
-                f"{model}.{form}_over_cold.{name}",
-                median_ratio(times(samples, form), cold),
-                bar=bars.get(form),
-            )
-            for form in FORMS
-        ),
+        *over_cold(model, samples, {form: bars.get(form) for form in FORMS}, side=f".{name}"),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.core.limits import Limits
 from engine.relief import Relief
 from engine.wire import Level
 from tests.engine.cache.toys import compute, query
@@ -11,6 +12,12 @@ from tests.engine.worker_rig import Engine
 
 LIMIT_BYTES = 40_000
 PROMPT_BYTES = 16_000
+
+
+def limits_of(engine: Engine) -> Limits:
+    clear_pool = engine.memory.clear_pool
+    relief = Relief(engine.pool, engine.memory, engine.prefixes, clear_pool=clear_pool)
+    return relief.limits(engine.pool.handles)
 
 
 def test_a_full_cache_keeps_nobody_waiting() -> None:
@@ -44,9 +51,7 @@ def test_the_cache_gives_way_to_what_is_computed_next_and_no_further() -> None:
     compute(engine.prefixes, query(range(PROMPT_BYTES // 4)))
     engine.turn()
     engine.memory.active_bytes = LIMIT_BYTES // 2
-    clear_pool = engine.memory.clear_pool
-    relief = Relief(engine.pool, engine.memory, engine.prefixes, clear_pool=clear_pool)
-    limits = relief.limits(engine.pool.handles)
+    limits = limits_of(engine)
     assert limits.tier_bytes == PROMPT_BYTES
     limits.make_room(limits.free_bytes, 0)
     assert engine.prefixes.memory.used_bytes == PROMPT_BYTES
@@ -60,11 +65,8 @@ def test_what_the_disks_writer_still_holds_is_no_room_for_copies() -> None:
     engine = Engine(ceiling_bytes=LIMIT_BYTES)
     compute(engine.prefixes, query(range(PROMPT_BYTES // 4)))
     engine.turn()
-    relief = Relief(
-        engine.pool, engine.memory, engine.prefixes, clear_pool=engine.memory.clear_pool
-    )
     engine.memory.active_bytes = LIMIT_BYTES // 2
-    limits = relief.limits(engine.pool.handles)
+    limits = limits_of(engine)
     limits.make_room(limits.free_bytes + 3000, 0)
     left_bytes = engine.prefixes.memory.used_bytes
     assert PROMPT_BYTES - 6000 < left_bytes <= PROMPT_BYTES - 3000
@@ -76,12 +78,9 @@ def test_what_copies_are_cut_out_of_needs_room_too(left_bytes: int, room_bytes: 
     engine = Engine(ceiling_bytes=LIMIT_BYTES)
     compute(engine.prefixes, query(range(PROMPT_BYTES // 4)))
     engine.turn()
-    relief = Relief(
-        engine.pool, engine.memory, engine.prefixes, clear_pool=engine.memory.clear_pool
-    )
     engine.memory.active_bytes = LIMIT_BYTES // 2
     engine.memory.together_bytes = 1000
-    limits = relief.limits(engine.pool.handles)
+    limits = limits_of(engine)
     limits.make_room(limits.free_bytes - left_bytes, 0)
     assert engine.prefixes.memory.room_bytes == room_bytes
     assert engine.prefixes.memory.used_bytes == PROMPT_BYTES
@@ -91,11 +90,8 @@ def test_what_the_cache_copies_and_unused_buffers_share_what_a_step_leaves() -> 
     engine = Engine(ceiling_bytes=LIMIT_BYTES)
     compute(engine.prefixes, query(range(1000)))
     engine.turn()
-    relief = Relief(
-        engine.pool, engine.memory, engine.prefixes, clear_pool=engine.memory.clear_pool
-    )
     engine.memory.active_bytes = LIMIT_BYTES // 2
-    limits = relief.limits(engine.pool.handles)
+    limits = limits_of(engine)
     limits.make_room(limits.free_bytes - 3000, 1000)
     assert engine.prefixes.memory.room_bytes == 3000
     assert engine.memory.most_pool_bytes == 2000

@@ -35,10 +35,9 @@ class HostReader(DeviceReader):
     """In the place of a device: what lies at addresses of this process."""
 
     def __init__(self) -> None:
-        self.threads: list[int] = []
+        """No driver is looked for."""
 
     def read(self, spans: Sequence[tuple[int, int]]) -> list[memoryview]:
-        self.threads.append(threading.get_ident())
         return [memoryview(ctypes.string_at(address, size)) for address, size in spans]
 
 
