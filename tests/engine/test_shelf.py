@@ -12,7 +12,7 @@ from engine.core.pacing import TimeLedger
 from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
-from engine.model import direct_step, kernels
+from engine.model import direct_step, kernels, snapshots
 from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
 from engine.shelf import DeviceShelf
@@ -29,7 +29,7 @@ def make_shelf(*, file: Path | None = None, casts_to_float32: bool = True) -> De
         memory,
         ledger=TimeLedger(),
         vitals=Vitals(engine_name="e", memory=memory),
-        prefixes=make_cache(),
+        prefixes=make_cache(contents=snapshots.CONTENTS),
         estimates=Estimates(file, device="cpu"),
         casts_to_float32=casts_to_float32,
     )

@@ -58,9 +58,10 @@ def revive(arrays: Sequence[ArrayBytes]) -> Payload:
 CONTENTS = Contents(compute=lambda contents: None, dump=dump, revive=revive)
 
 
-def make_cache(*, budget_bytes: int = 1 << 40) -> PrefixCache:
+def make_cache(*, budget_bytes: int = 1 << 40, contents: Contents = CONTENTS) -> PrefixCache:
+    """`contents`: those of a real model's rows, where there is one."""
     memory = MemoryTier(budget_bytes=budget_bytes)
-    return PrefixCache(memory, None, contents=CONTENTS)
+    return PrefixCache(memory, None, contents=contents)
 
 
 def make_disk(

@@ -14,6 +14,7 @@ from engine.core.pacing import TimeLedger
 from engine.estimates import Estimates
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
+from engine.model import snapshots
 from engine.pool import ModelPool
 from engine.shelf import DeviceShelf
 from engine.worker import Worker
@@ -33,7 +34,7 @@ class Engine:
         self.memory = OwnMemory(ceiling_bytes=limit_bytes)
         self.guard = MemoryGuard(ceiling_bytes=limit_bytes, is_explicit=True)
         vitals = Vitals(engine_name="e", memory=self.memory)
-        prefixes = make_cache()
+        prefixes = make_cache(contents=snapshots.CONTENTS)
         shelf = DeviceShelf(
             self.memory,
             ledger=TimeLedger(),
