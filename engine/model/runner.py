@@ -1,8 +1,8 @@
 """Runs steps on the device: prefill slices, joins, leaves, one batch call, one draw for all rows.
 
 The device works one step ahead of the host: run() submits a step and returns the outcome of the
-one before. A CPU computes a step while it is submitted; there slices and first tokens are told at
-once, not a step later. It does not know requests, text or policy.
+one before. On a CPU slices and first tokens are told at once, not a step later, for most is computed
+while it is submitted. It does not know requests, text or policy.
 Owner: the model thread.
 """
 
@@ -197,8 +197,8 @@ class Runner:
         return (*ended, self._collect(submitted))
 
     def _is_told_at_once(self, step: Step) -> bool:
-        """A CPU has computed it by now, or somebody waits for it."""
-        is_awaited = bool(step.slices or step.joins)
+        """A CPU has computed it by now, or somebody waits for a first token."""
+        is_awaited = bool(step.slices or step.first_draws)
         return not self._runs_ahead and (is_awaited or self._computes_at_once(self.num_places))
 
     def _submit(self, step: Step) -> Outcome | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from engine import wire
@@ -49,3 +51,10 @@ def test_where_nothing_runs_ahead_slices_and_first_tokens_are_told_at_once(
     runner = Runner(loaded(NAME).model, token_bytes=bytes, runs_ahead=runs_ahead)
     steps = (SLICE, FIRST, SECOND, OTHER, THIRD, Step())
     assert [[one.step for one in runner.run(step)] for step in steps] == told
+
+
+def test_nobody_waits_for_a_join_whose_first_token_is_told() -> None:
+    begun = dataclasses.replace(JOIN, prompt_token_ids=(5, 6, 7), output_token_ids=(8,))
+    runner = Runner(loaded(NAME).model, token_bytes=bytes, runs_ahead=False)
+    steps = (SLICE, Step(joins=(begun,), decodes=(1,)), SECOND)
+    assert [[one.step for one in runner.run(step)] for step in steps] == [[SLICE], [], [steps[1]]]
