@@ -252,7 +252,7 @@ class ModelHandle:
             return events
         fitting = self.memory.limit(self.spec, limits, may_batch=self.is_batchable)
         step = self.scheduler.schedule(now=self._clock(), others=others, fitting=fitting)
-        self._make_room(step, limits)
+        self.memory.make_room(step, limits, kept_lengths=self._keeping.lengths)
         events += self._start(self._rows_of(step), self._wall_clock())
         try:
             with self._vitals.stall.working(self.scheduler.expected_seconds):
@@ -289,11 +289,6 @@ class ModelHandle:
         now, self.last_used_at = self._wall_clock(), self._clock()
         self._vitals.note_progress(decoded_tokens=1)
         return self._start([live], now) + self._add_token(live.sequence, drawn, now=now)
-
-    def _make_room(self, step: Step, limits: Limits) -> None:
-        if (estimate := self._estimate) is not None:
-            kept_bytes = sum(map(estimate.row_bytes, self._keeping.lengths(step)))
-            limits.make_room(self.memory.step_bytes(step), kept_bytes)
 
     def _find_live(self, row_id: int) -> LiveRequest | None:
         request_id = self.scheduler.find_request_id(row_id)

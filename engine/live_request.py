@@ -38,6 +38,7 @@ class LiveRequest:
         load_seconds: float,
     ):
         self.delivery = delivery
+        self.request_id = delivery.work.request_id
         self.sequence = Sequence(
             delivery.work, delivered_token_ids=delivery.delivered_token_ids, arrived_at=arrived_at
         )
@@ -57,10 +58,6 @@ class LiveRequest:
         self._started_at: float | None = None
         self._first_token_at: float | None = None
         self._last_token_at: float | None = None
-
-    @property
-    def request_id(self) -> str:
-        return self.delivery.work.request_id
 
     @property
     def has_started(self) -> bool:

@@ -106,8 +106,8 @@ class MeasuredRunner(PassingRunner):
         measured_bytes = self._peaks.highest_bytes() - before_bytes - grown_bytes
         if step.slices and self._estimate.computes_in_blocks:
             measured_bytes += int(parts[1])  # which are NumPy's
-        if step.joins and self.num_groups > 1:
-            return outcomes  # the formula is that of one batch
+        if step.joins and not (self.num_groups == 1 and self.has_moved):
+            return outcomes  # the formula is that of one batch, all of whose rows are copied
         if grown_bytes and measured_bytes <= self._growing_bytes(step):
             return outcomes  # what was computed took less than making room for it
         if step.slices and not grown_bytes:
@@ -131,8 +131,6 @@ class MeasuredRunner(PassingRunner):
     def _told_by(self, step: Step) -> tuple[PeakLearner, Parts | None]:
         if step.joins and len(step.decodes) == 1:
             return self._model.steps, None  # a single row is not copied
-        if step.joins and not all(one.moves for one in self.groups_after(step)):
-            return self._model.steps, None  # rows took places: the others were not copied
         if step.joins:
             longest = max(self._joined.values()) + self._num_decodes
             return self._model.steps, self._estimate.step_parts(len(step.decodes), longest)

@@ -47,10 +47,11 @@ class Relief:
         """Once a turn, before anything is computed."""
         self._turns_to_wait = max(0, self._turns_to_wait - 1)
         self._guard.weight_bytes = self._pool.weight_bytes
-        self._hold_copies(reserved_bytes=0)
-        used_bytes = self._memory.read_device().active_bytes
-        self._memory.bound_pool(self._guard.critical_bytes - used_bytes)
-        self._shrink_tier()
+        used_bytes = self._hold_copies(reserved_bytes=0)
+        excess_bytes = used_bytes - self._guard.critical_bytes
+        self._memory.bound_pool(-excess_bytes)
+        if excess_bytes > 0:
+            self._shrink_tier(excess_bytes)
         if self._observe() is Level.CALM:
             return []
         if len(handles) > 1:
@@ -108,6 +109,8 @@ class Relief:
         """The newest rows of these models go back to the queue, until what they hold is so much;
         the last one stays."""
         events: Events = []
+        if excess_bytes <= 0:
+            return events
         num_rows = sum(len(one.scheduler.rows) for one in handles)
         while excess_bytes > 0 and (num_rows := num_rows - 1) > 0:
             handle, newest = self._newest_of(handles)
@@ -116,10 +119,11 @@ class Relief:
             events += handle.preempt(newest)
         return events
 
-    def _hold_copies(self, *, reserved_bytes: int) -> None:
-        """The prefix cache copies up to the limit, less this."""
-        used_bytes = self._memory.read_device().active_bytes + reserved_bytes
-        self._give_copies(max(0, self._guard.limit_bytes - used_bytes))
+    def _hold_copies(self, *, reserved_bytes: int) -> int:
+        """The prefix cache copies up to the limit, less this. What is in use now."""
+        used_bytes = self._memory.read_device().active_bytes
+        self._give_copies(max(0, self._guard.limit_bytes - used_bytes - reserved_bytes))
+        return used_bytes
 
     def _give_copies(self, left_bytes: int) -> None:
         """So much is left for them and for what they are cut out of; it is less than nothing where
@@ -151,10 +155,8 @@ class Relief:
         self._give_copies(left_bytes)
         self._memory.bound_pool(left_bytes - min(kept_bytes, tier.room_bytes))
 
-    def _shrink_tier(self) -> None:
-        excess_bytes = self._memory.read_device().active_bytes - self._guard.critical_bytes
-        tier_bytes = self._prefixes.memory.used_bytes
-        if excess_bytes > 0 and tier_bytes:
+    def _shrink_tier(self, excess_bytes: int) -> None:
+        if tier_bytes := self._prefixes.memory.used_bytes:
             self._prefixes.shrink(max(0, tier_bytes - excess_bytes))
             self._clear_pool()
 

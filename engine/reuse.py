@@ -255,12 +255,13 @@ class PrefixReuse:
             return None
         row, held_tokens = found
         stop = min(held_tokens, len(live.sequence.token_ids))
-        if whole_blocks_only:
-            stop -= stop % BLOCK_TOKENS
+        if whole_blocks_only and not (stop := stop - stop % BLOCK_TOKENS):
+            return None
         query = self._query(live, stop)
         at_end = frozenset([stop] if stop == held_tokens else [])
         wanted = self._cache.missing(query, boundaries=at_end)
-        self._cache.store(query, self._copies(row, wanted))
+        if wanted:
+            self._cache.store(query, self._copies(row, wanted))
         return query
 
     def _copies(self, row: Any, wanted: Sequence[Capture]) -> list[Captured]:

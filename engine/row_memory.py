@@ -1,14 +1,15 @@
 """Which requests of one model get a row, and how large its slices may be, by what memory is left.
 
 Pure: it sees lengths and bytes, never tensors. Growth is counted some way ahead, not to the end of
-every answer: rows that grow further than there is room for are preempted, the newest first.
+every answer: rows that grow further than there is room for are preempted, the newest first. Where
+there is room for several times what its rows can ever take, nothing is reckoned: no bound binds.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from engine import wire
@@ -25,6 +26,7 @@ from engine.wire import Level
 GROWTH_AHEAD_TOKENS = 512
 _STAGES = (64, 128, 256, GROWTH_AHEAD_TOKENS)  # of that growth, each from the end of the one before
 _TURN_SLICES = 8
+_PLENTY = 4  # times what is taken at most
 
 
 class RowMemory:
@@ -35,13 +37,15 @@ class RowMemory:
         self._estimate = estimate
         self._scheduler = scheduler
         self._runner = runner
+        self._most_bytes: float = math.inf  # what steps take until others get rows
+        self._known: object = None  # how many had been admitted, when there was plenty for them
 
     @property
     def growth_bytes(self) -> int:
         """What the next step takes for buffers that are full, or the first row that leaves them
         afterwards; 0 where none is."""
-        rows, growing = self._scheduler.rows, self._runner.growing
-        if self._estimate is None or not rows or not growing:
+        growing = self._runner.growing
+        if self._estimate is None or not growing or not (rows := self._scheduler.rows):
             return 0
         longest = max(len(one.token_ids) for one in rows)
         added = self._estimate.added_bytes(growing)
@@ -68,14 +72,34 @@ class RowMemory:
         scheduler = self._scheduler
         if self._estimate is None or not scheduler.changes_batch:
             return ALL_FITS
+        known = scheduler.num_admitted, self._estimate.correction
+        if known == self._known and self._has_plenty(limits):
+            return ALL_FITS
         rows, held = scheduler.rows, self._runner.num_bytes
         pace = Pace.of(spec, may_batch=may_batch)
+        self._most_bytes = most_bytes(self._estimate, pace, rows=rows, runner=self._runner)
+        self._known = known if self._has_plenty(limits) else None
+        if self._known is not None:
+            scheduler.pace = _unheld(pace, row_bytes=held + limits.free_bytes)
+            return ALL_FITS
         scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)
         return fitting(self._estimate, limits, rows=rows, held=held)
 
-    def step_bytes(self, step: Step) -> int:
-        assert self._estimate is not None
-        return step_bytes(self._estimate, step, rows=self._scheduler.rows, runner=self._runner)
+    def make_room(
+        self, step: Step, limits: Limits, *, kept_lengths: Callable[[Step], Iterable[int]]
+    ) -> None:
+        """For the step and for copies of rows of these lengths, which are made before."""
+        if self._estimate is None:
+            return
+        if self._has_plenty(limits):
+            limits.make_room(int(self._most_bytes), int(self._most_bytes))
+            return
+        kept_bytes = sum(map(self._estimate.row_bytes, kept_lengths(step)))
+        needed = step_bytes(self._estimate, step, rows=self._scheduler.rows, runner=self._runner)
+        limits.make_room(needed, kept_bytes)
+
+    def _has_plenty(self, limits: Limits) -> bool:
+        return _PLENTY * self._most_bytes <= min(limits.free_bytes, limits.own_free_bytes)
 
 
 class Admission:
@@ -126,6 +150,26 @@ class Admission:
                 self._least_refused = planned
                 return False
         return True
+
+
+def most_bytes(estimate: Estimate, pace: Pace, *, rows: list[Sequence], runner: StepRunner) -> int:
+    """What a step takes at most besides what there is, until others than these get rows: all in one
+    batch, laid out anew, as long as the longest ever gets, and a turn of slices."""
+    if not rows:
+        return 0
+    decoding = Status.DECODING
+    num_rows = runner.num_places + sum(one.status is not decoding for one in rows)
+    longest = max(one.num_prompt_tokens + one.max_tokens for one in rows)
+    batch_bytes = num_rows * estimate.row_bytes(longest)
+    moving = estimate.move_bytes(2 * batch_bytes + runner.num_bytes)  # free places grow too
+    slicing = estimate.grown_slice_bytes(_TURN_SLICES * pace.most_slice_tokens, longest)
+    stepping = estimate.step_bytes(num_rows, longest)  # caches that grow are copied as well
+    return batch_bytes + slicing + moving + stepping
+
+
+def _unheld(pace: Pace, *, row_bytes: int) -> Pace:
+    turn_tokens = _TURN_SLICES * pace.most_slice_tokens
+    return dataclasses.replace(pace, most_turn_tokens=turn_tokens, most_row_bytes=row_bytes)
 
 
 def hold_to_memory(

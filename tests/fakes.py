@@ -165,6 +165,10 @@ class FakeRunner:
         return 1
 
     @property
+    def has_moved(self) -> bool:
+        return True
+
+    @property
     def num_places(self) -> int:
         return len(self.batch)
 

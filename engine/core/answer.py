@@ -62,6 +62,7 @@ class Answer:
         self.ending: Ending | None = None
         self.cached_tokens = 0
         self._text = text
+        self._channel = text.channel
         self._stops = StopMatcher(work.stop)
         self._end_token_ids = end_token_ids
         self._num_tokens = 0
@@ -83,13 +84,13 @@ class Answer:
         """The Deltas of one more token; the first carries the token itself, the first with content
         the logprobs of its tokens."""
         self._num_tokens += 1
-        channel = self._text.channel
         if token_id in self._end_token_ids:
             pieces = self._end(wire.FinishReason.STOP)
         else:
             pieces = self._stopped(self._text.add(token_id))
-            self._num_reasoning_tokens += self._text.channel is wire.Channel.REASONING
-            self._note(logprobs, channel)
+            before, self._channel = self._channel, self._text.channel
+            self._num_reasoning_tokens += self._channel is wire.Channel.REASONING
+            self._note(logprobs, before)
             if self._stops.matched is not None:
                 self.ending = Ending(reason=wire.FinishReason.STOP, stop_string=self._stops.matched)
             elif self._text.has_finished_call and not self.work.tool_choice.is_parallel:
@@ -102,11 +103,11 @@ class Answer:
         """Somebody cancelled: the text that was held back, as it is part of the answer."""
         return [self._delta(piece) for piece in self._end(wire.FinishReason.CANCELLED)]
 
-    def _note(self, logprobs: wire.PositionLogprobs | None, channel: wire.Channel) -> None:
+    def _note(self, logprobs: wire.PositionLogprobs | None, before: wire.Channel) -> None:
         """Of a token that began in this channel. Markers and what is not content have none."""
-        if self._text.channel is not wire.Channel.CONTENT:
+        if self._channel is not wire.Channel.CONTENT:
             self._untold.clear()
-        elif logprobs is not None and channel is wire.Channel.CONTENT:
+        elif logprobs is not None and before is wire.Channel.CONTENT:
             self._untold.append(logprobs)
 
     def _deltas(self, pieces: list[Piece], token_id: int) -> list[wire.Event]:

@@ -11,7 +11,6 @@ Invariants (tests/engine/core/test_simulation.py holds them):
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable
 from math import inf
 
@@ -46,7 +45,7 @@ class Scheduler:
         self.cost = cost or CostModel()
         self._ledger = ledger
         self._bisection = Bisection()
-        self._row_ids = itertools.count()
+        self.num_admitted = 0  # ever
         self._live: dict[int, Sequence] = {}  # by row_id: admitted, not finished
         self._holders = Holders()  # of their rows
         self._waiting: list[Sequence] = []
@@ -212,7 +211,8 @@ class Scheduler:
 
     def _give_row(self, sequence: Sequence) -> None:
         sequence.status = Status.PREFILLING
-        sequence.row_id = next(self._row_ids)
+        sequence.row_id = self.num_admitted
+        self.num_admitted += 1
         self._live[sequence.row_id] = sequence
         self._holders.add(sequence)
         self._prefilling.append(sequence)

@@ -131,10 +131,10 @@ class Group(NamedTuple):
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
     are dear. `drawing_share`: by how much longer a slice takes that draws, as a part of it; None:
-    none may. `num_groups`: of batches. `num_places`: rows of all, and free ones. `growing`: rows
-    and tokens of those whose buffers the next step makes larger. `closing_bytes`:
-    of those that the next step lays out anew whoever joins. `groups_after`: the batches when a
-    step's rows have left and joined, before it is run."""
+    none may. `num_groups`: of batches. `has_moved`: the last step laid all of them out anew.
+    `num_places`: rows of all, and free ones. `growing`: rows and tokens of those whose buffers the
+    next step makes larger. `closing_bytes`: of those that the next step lays out anew whoever
+    joins. `groups_after`: the batches when a step's rows have left and joined, before it is run."""
 
     @property
     def slices_on_grid(self) -> bool: ...
@@ -144,6 +144,8 @@ class StepRunner(Protocol):
     def num_bytes(self) -> int: ...
     @property
     def num_groups(self) -> int: ...
+    @property
+    def has_moved(self) -> bool: ...
     @property
     def num_places(self) -> int: ...
     @property
@@ -176,6 +178,10 @@ class PassingRunner:
     @property
     def num_groups(self) -> int:
         return self._runner.num_groups
+
+    @property
+    def has_moved(self) -> bool:
+        return self._runner.has_moved
 
     @property
     def num_places(self) -> int:

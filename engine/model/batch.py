@@ -59,6 +59,7 @@ class RowBatch:
         self._end = 0  # columns in use: the longest row's tokens, were it here or not
         self._waste = 0.0  # the share of a step that is computed for nobody
         self._wasted_steps = 0.0  # since the batch was laid out
+        self._steps_as_laid = 0
 
     @property
     def row_ids(self) -> list[int]:
@@ -87,6 +88,11 @@ class RowBatch:
         return row_caches.full_tokens(self._caches)
 
     @property
+    def is_new(self) -> bool:
+        """Its last step was the first since all rows were copied."""
+        return self._steps_as_laid == 1
+
+    @property
     def is_worth_closing(self) -> bool:
         """The next step does so."""
         if self._wasted_steps >= _COPY_STEPS:
@@ -106,6 +112,7 @@ class RowBatch:
         self._end += 1
         self._wasted_steps += self._waste
         self._num_steps += 1
+        self._steps_as_laid += 1
         if self._num_steps % _STEPS_BETWEEN_EVALUATIONS == 0:
             row_caches.start_evaluating(self._caches)
         last: mx.array = logits[:, -1, :]
@@ -209,6 +216,7 @@ class RowBatch:
     def _note_rows(self, places: list[int | None], lengths: list[int]) -> None:
         self.places, self._lengths, self._end = places, lengths, max(lengths, default=0)
         self._waste = self._wasted_steps = 0.0
+        self._steps_as_laid = 0
 
     def _inputs_of(self, places: list[int]) -> mx.array:
         assert self._inputs is not None

@@ -48,6 +48,11 @@ class GroupedBatch:
         return len(self._groups)
 
     @property
+    def is_new(self) -> bool:
+        """All rows were copied in the last step."""
+        return all(group.is_new for group in self._groups)
+
+    @property
     def num_bytes(self) -> int:
         return sum(group.num_bytes for group in self._groups)
 

@@ -1,7 +1,7 @@
 """Runs steps on the device: prefill slices, joins, leaves, one batch call, one draw for all rows.
 
 The device works one step ahead of the host: run() submits a step and returns the outcome of the
-one before. On a CPU slices and first tokens are told at once, not a step later, for most is computed
+one before. On a CPU slices and first tokens are told at once, not a step later: most is computed
 while it is submitted. It does not know requests, text or policy.
 Owner: the model thread.
 """
@@ -107,6 +107,11 @@ class Runner:
     def num_groups(self) -> int:
         """Batches that its rows decode in."""
         return self._batch.num_groups
+
+    @property
+    def has_moved(self) -> bool:
+        """All rows of the batch were copied in the last step."""
+        return self._batch.is_new
 
     @property
     def num_places(self) -> int:

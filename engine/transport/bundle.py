@@ -7,6 +7,7 @@ than the tokens. What a client waits for - the first token, the end, its place -
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 
 from engine import wire
 
@@ -16,23 +17,32 @@ MAX_TOKENS = 64  # in one event, however long Redis was away
 Published = tuple[str, wire.Event]
 
 
+class Haste(IntEnum):
+    """How soon events go: with others, at once, or before the model thread does anything else."""
+
+    NONE = 0
+    AT_ONCE = 1
+    FIRST = 2
+
+
 class Urgency:
-    """What somebody waits for: everything but a Delta that has some before it. Model thread's."""
+    """What somebody waits for: everything but a Delta that has some before it; most of all the
+    first. Model thread's."""
 
     def __init__(self) -> None:
         self._streaming: set[str] = set()
 
-    def is_urgent(self, events: Sequence[Published]) -> bool:
-        is_urgent, streaming = False, self._streaming
+    def of(self, events: Sequence[Published]) -> Haste:
+        haste, streaming = Haste.NONE, self._streaming
         for request_id, event in events:
-            if isinstance(event, wire.Delta):
-                if request_id in streaming:
-                    continue
+            if not isinstance(event, wire.Delta):
+                haste = max(haste, Haste.AT_ONCE)
+                if isinstance(event, wire.TERMINAL_EVENTS):
+                    streaming.discard(request_id)
+            elif request_id not in streaming:
+                haste = Haste.FIRST
                 streaming.add(request_id)
-            elif isinstance(event, wire.TERMINAL_EVENTS):
-                streaming.discard(request_id)
-            is_urgent = True
-        return is_urgent
+        return haste
 
 
 def bundled(events: Iterable[Published]) -> list[Published]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from engine import wire
 from engine.core.delivery import AnyDelivery
 from engine.core.guests import NO_INVITATIONS, Invitation
-from engine.transport.bundle import INTERVAL_SECONDS, Urgency, bundled
+from engine.transport.bundle import INTERVAL_SECONDS, Haste, Urgency, bundled
 from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
 from engine.transport.former_lives import Entry, FormerLives
@@ -109,17 +109,19 @@ class Transport:
     def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
         """Send (request_id, event) pairs in this order; all rows' events of a step in one call.
 
-        What somebody waits for goes first: the exchange thread needs the interpreter to send it,
-        and would get it only when the model thread next waits for something.
+        A first token goes before anything else: the exchange thread needs the interpreter to send
+        it, and would get it only when the model thread next waits for something.
         """
         if not events:
             return
         self._outbox.extend(events)
-        if self._urgency.is_urgent(events):
+        haste = self._urgency.of(events)
+        if haste:
             self._wake_urgently()
-            time.sleep(YIELD_SECONDS)
         elif not self._wake.is_set():
             self._wake.set()
+        if haste is Haste.FIRST:
+            time.sleep(YIELD_SECONDS)
 
     def _look_for_work(self) -> None:
         self._may_find_work.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -70,17 +71,23 @@ def engine_loop(model_path: Path, logs: Path) -> Iterator[InProcess]:
         yield loop
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """Seconds of each step outside the model, and those in which the device was idle meanwhile."""
+
+    outside: list[float]
+    critical: list[float]
+
+
 class StepTimer:
     """Our engine on a real queue, in a process of its own."""
 
     def __init__(self, child: JobChild) -> None:
         self._child = child
 
-    def seconds_outside(self, *, queue: int, steps: int) -> list[float]:
-        """Of each of `steps` decode steps, while `queue` requests wait."""
-        done = self._child.do({"queue": queue, "steps": steps})
-        samples: list[float] = done["outside"]
-        return samples
+    def time(self, *, queue: int, steps: int) -> StepTimes:
+        """Of `steps` decode steps, while `queue` requests wait."""
+        return StepTimes(**self._child.do({"queue": queue, "steps": steps}))
 
 
 @contextlib.contextmanager

@@ -1,22 +1,32 @@
 """Our engine on a real queue, with its steps timed inside and outside the model.
 
 `python -m tests.bench.step_timer MODEL_FOLDER`; a job is {"queue", "steps"}: how many requests
-wait, how many decode steps of full batches to time. The answer: {"outside": seconds of each}.
+wait, how many decode steps of full batches to time. The answer: {"outside": seconds of each,
+"critical": those of them in which the device had nothing to do}.
 
-    turn   [ commands | schedule | run: forward, sampling | update, text, publish | look after ]
-    timed  [ outside ............]                        [ outside ...........................]
+    turn      [ commands | schedule | run: forward, sampling | update, text, publish | look after ]
+    outside   [ ................... ]                        [ ................................. ]
+    device           ... idle       ] [ computes ........................... ] [ idle
+    critical         [ ............ ]                                          [ .............. ]
+
+The device is MLX's thread on a CPU; what the processor gives it is what it computes. Where it waits
+for a processor it counts as idle.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import mlx.core as mx
 
 from engine import wire
 from engine.assembly import build_worker
@@ -33,19 +43,58 @@ MAX_TOKENS = (24, 72)  # so that rows end and are filled again while steps are t
 LEAST_FULL = NUM_ROWS - 4
 
 
-class RunnerClock:
-    """Adds up the time that runners take, and remembers the last step. One in a process."""
+class Moment(NamedTuple):
+    """Seconds by the clock, and those that the device has computed."""
+
+    clock: float
+    device: float
+
+    def outside_since(self, before: Moment) -> Outside:
+        seconds = self.clock - before.clock
+        return Outside(seconds, max(0.0, seconds - (self.device - before.device)))
+
+
+class Outside(NamedTuple):
+    """Seconds outside the model, and those of them in which the device was idle."""
+
+    seconds: float
+    critical: float
+
+    def __add__(self, other: Outside) -> Outside:  # type: ignore[override]
+        return Outside(self.seconds + other.seconds, self.critical + other.critical)
+
+
+class DeviceClock:
+    """MLX's thread on a CPU, which its first use in a process starts."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        before = _threads()
+        mx.eval(mx.ones(1) + 1)
+        (started,) = _threads() - before
+        self._clock_id = (~started << 3) | 6  # clock_getcpuclockid(3) of a thread
+
+    def now(self) -> Moment:
+        return Moment(time.perf_counter(), time.clock_gettime(self._clock_id))
+
+
+def _threads() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+class RunnerClock:
+    """When the last step was run, and which it was. One in a process."""
+
+    def __init__(self, device: DeviceClock) -> None:
+        self.device = device
         self.last_step = Step()
+        self.began_at = self.ended_at = device.now()
         run = Runner.run
 
         def timed_run(runner: Runner, step: Step) -> tuple[Outcome, ...]:
             self.last_step = step
-            started_at = time.perf_counter()
+            self.began_at = device.now()
             outcomes = run(runner, step)
-            self.seconds += time.perf_counter() - started_at
+            self.ended_at = device.now()
             return outcomes
 
         Runner.run = timed_run  # type: ignore[method-assign]
@@ -83,16 +132,17 @@ class TimedEngine:
                 )
             self._rig.admit_all(max_queue=count, max_queue_per_tenant=count)
 
-    def time_steps(self, count: int) -> list[float]:
-        """Seconds outside the model of `count` steps that decode (almost) all rows."""
-        samples: list[float] = []
+    def time_steps(self, count: int) -> list[Outside]:
+        """Of `count` steps that decode (almost) all rows."""
+        samples: list[Outside] = []
+        clock = self._clock
         while len(samples) < count:
-            self._clock.seconds = 0.0
-            started_at = time.perf_counter()
+            clock.last_step, started_at = Step(), clock.device.now()
             self._worker.turn()
-            seconds = time.perf_counter() - started_at - self._clock.seconds
-            if len(self._clock.last_step.decodes) >= LEAST_FULL:
-                samples.append(seconds)
+            ended_at = clock.device.now()
+            if len(clock.last_step.decodes) >= LEAST_FULL:
+                before = clock.began_at.outside_since(started_at)
+                samples.append(before + ended_at.outside_since(clock.ended_at))
         return samples
 
 
@@ -111,14 +161,15 @@ def _timed_engine(model_folder: Path, clock: RunnerClock) -> Iterator[TimedEngin
 
 
 def main(model_folder: Path) -> None:
-    clock = RunnerClock()
+    clock = RunnerClock(DeviceClock())
     for line in sys.stdin:
         job = json.loads(line)
         with _timed_engine(model_folder, clock) as engine:
             engine.queue(job["queue"])
             engine.transport.start()
             samples = engine.time_steps(job["steps"])
-        print(json.dumps({"outside": samples}), flush=True)
+        outside, critical = zip(*samples, strict=True)
+        print(json.dumps({"outside": outside, "critical": critical}), flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import wire
-from engine.core.step import Group, Join, Slice, Step
+from engine.core.step import Join, Slice, Step
 from engine.peaks import MeasuredRunner, ModelPeaks
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
@@ -93,10 +93,7 @@ def test_scores_that_peaks_do_not_show_count(monkeypatch: pytest.MonkeyPatch) ->
 class PlacingRunner(FakeRunner):
     """Rows that join find places, or not."""
 
-    moves = False
-
-    def groups_after(self, step: Step) -> tuple[Group, ...]:
-        return tuple(one._replace(moves=self.moves) for one in super().groups_after(step))
+    has_moved = False
 
 
 def test_a_join_teaches_where_the_batch_is_laid_out_anew() -> None:
@@ -115,6 +112,6 @@ def test_a_join_teaches_where_the_batch_is_laid_out_anew() -> None:
     runner.run(Step(joins=(joins[1],), decodes=(0, 1)))
     assert estimate.correction.steps == usual
 
-    placing.moves = True
+    placing.has_moved = True
     runner.run(Step(joins=(joins[2],), decodes=(0, 1, 2)))
     assert estimate.correction.steps > usual

@@ -24,6 +24,7 @@ from engine.handle import Events, ModelHandle
 from engine.metrics import Vitals
 from engine.model import snapshots
 from engine.model.memory import DeviceMemory
+from engine.model.runner import Runner
 from engine.shelf import DeviceShelf
 from tests.tiny_models import tiny_model_path
 from tests.waiting import wait_until
@@ -355,3 +356,21 @@ def test_a_request_whose_row_has_computed_nothing_is_not_remembered() -> None:
     engine.run()
     gc.collect()
     assert seen() is None
+
+
+def test_a_prompt_without_a_whole_block_is_not_copied_before_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a restore can begin inside a block the answer's tail holds it too."""
+    engine = Engine("tiny-qwen3")
+    copied: list[int] = []
+    copy_slices = Runner.copy_slices
+
+    def noting(runner: Runner, row: Any, spans: Any) -> Any:
+        copied.append(len(spans))
+        return copy_slices(runner, row, spans)
+
+    monkeypatch.setattr(Runner, "copy_slices", noting)
+    for length in (200, 300):
+        engine.answer(prompt_of(length, salt=length), max_tokens=4)
+    assert copied == [1, 1, 1]  # the first's answer; the second's block, and its answer

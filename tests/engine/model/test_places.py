@@ -178,6 +178,21 @@ def test_it_says_before_whether_a_row_finds_a_place() -> None:
     assert batch.places == (0, 9, 2, 3)
 
 
+def test_it_says_after_a_step_whether_all_rows_were_copied() -> None:
+    batch = GroupedBatch(loaded(PLAIN).model, pass_bytes=1 << 40)
+    batch.join([prefilled(PLAIN, number, 40 + number) for number in range(4)])
+    said = []
+    for step in range(3):
+        if step == 1:
+            batch.leave((1,))
+            batch.join([prefilled(PLAIN, 9, 30)])
+        if step == 2:
+            batch.join([prefilled(PLAIN, 8, 60)])
+        batch.feed(mx.argmax(batch.forward(), axis=-1))
+        said.append(batch.is_new)
+    assert said == [True, False, True]
+
+
 def test_it_says_before_a_step_that_it_closes_a_batch() -> None:
     batch = GroupedBatch(loaded(PLAIN).model, pass_bytes=1 << 40)
     batch.join([prefilled(PLAIN, number, 40 + number) for number in range(4)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from engine import wire
-from engine.transport.bundle import Urgency, bundled
+from engine.transport.bundle import Haste, Urgency, bundled
 
 STARTED = wire.Started(cached_tokens=0)
 
@@ -65,12 +65,13 @@ def tokens_by_channel(events: list[wire.Event]) -> list[tuple[wire.Channel, int,
     ]
 
 
-def test_only_tokens_that_follow_others_may_wait() -> None:
+def test_a_first_token_goes_first_and_only_those_that_follow_others_may_wait() -> None:
     urgency = Urgency()
     end = wire.Failed(code=wire.Code.ENGINE_ERROR, detail="")
-    assert urgency.is_urgent([("a", STARTED)])
-    assert urgency.is_urgent([("a", delta(1))])
-    assert not urgency.is_urgent([("a", delta(2))])
-    assert urgency.is_urgent([("a", delta(3)), ("b", delta(1))])
-    assert not urgency.is_urgent([("b", delta(2))])
-    assert urgency.is_urgent([("a", end)])
+    assert urgency.of([("a", STARTED)]) is Haste.AT_ONCE
+    assert urgency.of([("a", delta(1))]) is Haste.FIRST
+    assert urgency.of([("a", delta(2))]) is Haste.NONE
+    assert urgency.of([("a", delta(3)), ("b", delta(1)), ("b", STARTED)]) is Haste.FIRST
+    assert urgency.of([("b", delta(2))]) is Haste.NONE
+    assert urgency.of([("b", delta(3)), ("a", end)]) is Haste.AT_ONCE
+    assert urgency.of([("a", delta(1))]) is Haste.FIRST

@@ -311,3 +311,17 @@ def test_a_transport_that_breaks_says_so_to_the_engine(rig: Rig, start: Start) -
 
     with pytest.raises(TransportDied):
         receive(start(), wire.Configure)
+
+
+def test_the_model_thread_gives_way_for_first_tokens_alone(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transport = Transport(redis_url=rig.url, engine_name="e", status=lambda: make_status("e"))
+    naps: list[float] = []
+    monkeypatch.setattr("engine.transport.transport.time.sleep", naps.append)
+    given_way = []
+    for event in (make_delta(1), make_delta(2), make_finished()):
+        naps.clear()
+        transport.publish([("a", event)])
+        given_way.append(len(naps))
+    assert given_way == [1, 0, 0]
