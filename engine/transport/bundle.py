@@ -32,17 +32,21 @@ class Urgency:
     def __init__(self) -> None:
         self._streaming: set[str] = set()
 
-    def of(self, events: Sequence[Published]) -> Haste:
-        haste, streaming = Haste.NONE, self._streaming
+    def of(self, events: Sequence[Published]) -> tuple[Haste, list[str]]:
+        """And whose events are in haste."""
+        haste, streaming, request_ids = Haste.NONE, self._streaming, []
         for request_id, event in events:
-            if not isinstance(event, wire.Delta):
+            if isinstance(event, wire.Delta):
+                if request_id in streaming:
+                    continue
+                haste = Haste.FIRST
+                streaming.add(request_id)
+            else:
                 haste = max(haste, Haste.AT_ONCE)
                 if isinstance(event, wire.TERMINAL_EVENTS):
                     streaming.discard(request_id)
-            elif request_id not in streaming:
-                haste = Haste.FIRST
-                streaming.add(request_id)
-        return haste
+            request_ids.append(request_id)
+        return haste, request_ids
 
 
 def bundled(events: Iterable[Published]) -> list[Published]:

@@ -10,7 +10,6 @@ It does not know rows, tokens or models.
 
 from __future__ import annotations
 
-import collections
 import logging
 import threading
 import time
@@ -19,13 +18,13 @@ from collections.abc import Callable, Mapping, Sequence
 from engine import wire
 from engine.core.delivery import AnyDelivery
 from engine.core.guests import NO_INVITATIONS, Invitation
-from engine.transport.bundle import INTERVAL_SECONDS, Haste, Urgency, bundled
+from engine.transport.bundle import Haste
 from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
-from engine.transport.former_lives import Entry, FormerLives
 from engine.transport.heartbeat import Heartbeat
 from engine.transport.inbox import Inbox, Received
 from engine.transport.listener import Listener
+from engine.transport.outbox import Outbox
 
 RENEW_SECONDS = LEASE_SECONDS / 4
 POLL_SECONDS = 0.5  # should a wake-up be lost
@@ -42,12 +41,9 @@ class Transport:
         self, *, redis_url: str, engine_name: str, status: Callable[[], wire.EngineStatus]
     ) -> None:
         self._inbox = Inbox()
-        self._outbox: collections.deque[Entry] = collections.deque()
-        self._former_lives = FormerLives()
+        self._outbox = Outbox()
         self._wake = threading.Event()
         self._is_urgent = threading.Event()
-        self._urgency = Urgency()
-        self._sent_at = 0.0
         self._closing = threading.Event()
         self._is_doubtful = threading.Event()
         self._may_find_work = threading.Event()
@@ -95,7 +91,7 @@ class Transport:
         Raises TransportDied.
         """
         received = self._inbox.take(wait_seconds)
-        self._outbox.extend(one for one in received if isinstance(one, AnyDelivery))
+        self._outbox.note_taken(one for one in received if isinstance(one, AnyDelivery))
         return received
 
     def want(
@@ -114,8 +110,7 @@ class Transport:
         """
         if not events:
             return
-        self._outbox.extend(events)
-        haste = self._urgency.of(events)
+        haste = self._outbox.put(events)
         if haste:
             self._wake_urgently()
         elif not self._wake.is_set():
@@ -162,11 +157,10 @@ class Transport:
 
     def _turn(self) -> None:
         self._wake.wait(timeout=self._seconds_to_wait())
-        self._is_urgent.wait(timeout=self._sent_at + INTERVAL_SECONDS - time.monotonic())
+        self._is_urgent.wait(timeout=self._outbox.seconds_until_all)
         self._is_urgent.clear()
         self._wake.clear()
-        self._sent_at = time.monotonic()
-        self._send()
+        self._send(self._outbox.take())
         if self._is_doubtful.is_set():
             self._is_doubtful.clear()
             self._check_all()
@@ -177,7 +171,7 @@ class Transport:
 
     def _seconds_to_wait(self) -> float:
         until_renewal = max(0.0, self._next_renewal - time.monotonic())
-        return min(POLL_SECONDS, until_renewal)
+        return min(POLL_SECONDS, until_renewal, self._outbox.seconds_left)
 
     def _check_all(self) -> None:
         try:
@@ -186,8 +180,8 @@ class Transport:
             self._is_doubtful.set()
             raise
 
-    def _send(self) -> None:
-        self._exchange.add(bundled(self._former_lives.sift(_drain(self._outbox))))
+    def _send(self, events: Sequence[tuple[str, wire.Event]]) -> None:
+        self._exchange.add(events)
         self._inbox.put(self._exchange.send())
 
     def _pull(self) -> None:
@@ -196,16 +190,12 @@ class Transport:
         self._may_find_work.clear()
         self._next_poll = time.monotonic() + POLL_SECONDS
         deliveries = self._exchange.pull(*self._inbox.wanted())
-        self._former_lives.expect(deliveries)
+        self._outbox.expect(deliveries)
         self._inbox.put(deliveries)
 
     def _hand_over(self) -> None:
         try:
-            self._send()
+            self._send(self._outbox.take_all())
             self._exchange.give_back()
         except RedisAway as error:
             logger.warning("Redis is away at the end, leases will expire: %s", error)
-
-
-def _drain(outbox: collections.deque[Entry]) -> list[Entry]:
-    return [outbox.popleft() for _ in range(len(outbox))]

@@ -68,10 +68,11 @@ def tokens_by_channel(events: list[wire.Event]) -> list[tuple[wire.Channel, int,
 def test_a_first_token_goes_first_and_only_those_that_follow_others_may_wait() -> None:
     urgency = Urgency()
     end = wire.Failed(code=wire.Code.ENGINE_ERROR, detail="")
-    assert urgency.of([("a", STARTED)]) is Haste.AT_ONCE
-    assert urgency.of([("a", delta(1))]) is Haste.FIRST
-    assert urgency.of([("a", delta(2))]) is Haste.NONE
-    assert urgency.of([("a", delta(3)), ("b", delta(1)), ("b", STARTED)]) is Haste.FIRST
-    assert urgency.of([("b", delta(2))]) is Haste.NONE
-    assert urgency.of([("b", delta(3)), ("a", end)]) is Haste.AT_ONCE
-    assert urgency.of([("a", delta(1))]) is Haste.FIRST
+    assert urgency.of([("a", STARTED)]) == (Haste.AT_ONCE, ["a"])
+    assert urgency.of([("a", delta(1))]) == (Haste.FIRST, ["a"])
+    assert urgency.of([("a", delta(2))]) == (Haste.NONE, [])
+    first = [("a", delta(3)), ("b", delta(1)), ("b", STARTED)]
+    assert urgency.of(first) == (Haste.FIRST, ["b", "b"])
+    assert urgency.of([("b", delta(2))]) == (Haste.NONE, [])
+    assert urgency.of([("b", delta(3)), ("a", end)]) == (Haste.AT_ONCE, ["a"])
+    assert urgency.of([("a", delta(1))]) == (Haste.FIRST, ["a"])
