@@ -93,6 +93,39 @@ def test_a_request_is_delivered_and_its_events_arrive_in_order(rig: Rig, start: 
     assert end == make_finished()
 
 
+def start_answering(rig: Rig, transport: Transport) -> None:
+    """Two requests, of which one has ended and the other has a token more than has gone."""
+    rig.client.publish_models((DEMO,))
+    for request_id in "ab":
+        rig.queue(request_id)
+        take(transport)
+        transport.publish([(request_id, make_delta(1))])
+        wait_until(lambda one=request_id: make_delta(1) in rig.events(one))
+    transport.publish([("a", make_delta(2)), ("b", make_finished())])
+    wait_until(lambda: rig.ended() == ["b"])
+
+
+def test_kept_tokens_go_though_nothing_more_is_said(
+    rig: Rig, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.transport.transport.POLL_SECONDS", 60.0)
+    monkeypatch.setattr("engine.transport.transport.RENEW_SECONDS", 60.0)
+    transport = start()
+    start_answering(rig, transport)
+    wait_until(lambda: make_delta(2) in rig.events("a"))
+
+
+def test_kept_tokens_are_stored_when_the_engine_closes(
+    rig: Rig, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.transport.outbox.INTERVAL_SECONDS", 60.0)
+    transport = start()
+    start_answering(rig, transport)
+    assert make_delta(2) not in rig.events("a")
+    transport.close()
+    assert make_delta(2) in rig.events("a")
+
+
 def test_no_more_is_delivered_than_was_wanted(rig: Rig, start: Start) -> None:
     rig.client.publish_models((DEMO,))
     rig.queue(*(f"a{i}" for i in range(6)))
