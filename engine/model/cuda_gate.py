@@ -25,15 +25,15 @@ _SOURCE = """
 
 
 def gate(halves: mx.array) -> mx.array:
-    """[B, 1, 2 N], gates before ups -> [B, 1, N]."""
-    rows, _, width = halves.shape
+    """[B, n, 2 N], gates before ups -> [B, n, N]."""
+    rows, num_tokens, width = halves.shape
     blocks = -(-width // 2 // _THREADS)
     gated: list[mx.array] = _kernel()(
         inputs=[halves],
         template=[("T", halves.dtype)],
-        grid=(blocks * _THREADS, rows, 1),
+        grid=(blocks * _THREADS, rows * num_tokens, 1),
         threadgroup=(_THREADS, 1, 1),
-        output_shapes=[(rows, 1, width // 2)],
+        output_shapes=[(rows, num_tokens, width // 2)],
         output_dtypes=[halves.dtype],
     )
     return gated[0]

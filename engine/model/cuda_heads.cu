@@ -1,9 +1,9 @@
-// Heads of a decode step, from what the projections give to what attention takes:
+// Attention heads, from what the projections give to what attention takes:
 //
 //     norm (where there is one)   x / sqrt(mean(x^2) + eps) * weight, over a head
 //     rotation                    pairs (a, b) turned by the angle scale * position / freq
 //
-// A warp for each head of each row. It rounds to T where MLX does.
+// A warp for each head of each token. It rounds to T where MLX does.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

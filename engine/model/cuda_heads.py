@@ -1,4 +1,4 @@
-"""Heads of decode steps on CUDA, by a kernel of our own (cuda_heads.cu).
+"""Attention heads on CUDA, by a kernel of our own (cuda_heads.cu).
 
 Between its projections and its caches an attention layer norms, rotates and lays out queries and
 keys, in some ten operations. A GPU computes each in no time, but a host submits them one by one, in
@@ -23,12 +23,13 @@ _WARP = 32
 _MOST_SIZE = 256
 
 _SOURCE = """
-  const int head = blockIdx.x, row = blockIdx.y;
+  const int head = blockIdx.x, num_tokens = projected_shape[1];
+  const int row = blockIdx.y / num_tokens, token = blockIdx.y % num_tokens;
   const bool is_query = head < H, is_key = !is_query && head < H + HKV;
-  const T* from = projected + (static_cast<long long>(row) * (H + 2 * HKV) + head) * D;
-  T* to = is_query ? queries + (static_cast<long long>(row) * H + head) * D
-                   : (is_key ? keys : values) +
-                         (static_cast<long long>(row) * HKV + (head - H) % HKV) * D;
+  const T* from = projected + (static_cast<long long>(blockIdx.y) * (H + 2 * HKV) + head) * D;
+  const long long place = is_query ? static_cast<long long>(row) * H + head
+                                   : static_cast<long long>(row) * HKV + (head - H) % HKV;
+  T* to = (is_query ? queries : is_key ? keys : values) + (place * num_tokens + token) * D;
   __shared__ T normed[D];
   if (IS_NORMED && (is_query || is_key)) {
     hearth::norm<T, D>(from, is_query ? query_weight : key_weight, __int_as_float(EPS), normed);
@@ -36,7 +37,7 @@ _SOURCE = """
     from = normed;
   }
   if (is_query || is_key) {
-    const float distance = __int_as_float(SCALE) * static_cast<float>(positions[row]);
+    const float distance = __int_as_float(SCALE) * static_cast<float>(positions[row] + token);
     hearth::rotate<T, D, R, ARE_NEIGHBOURS>(
         from, distance, HAS_FREQS ? freqs : nullptr, __int_as_float(LOG2_BASE), to);
   } else {
@@ -105,16 +106,17 @@ def _are_alike(norms: list[Any]) -> bool:
 def prepare(
     heads: Heads, projected: mx.array, positions: mx.array
 ) -> tuple[mx.array, mx.array, mx.array]:
-    """Queries [B, H, 1, size], keys and values [B, Hkv, 1, size] of `projected`, which has them all
-    in a row [B, 1, (H + 2 Hkv) * size]. `positions` [B]."""
-    form, rows, dtype = heads.form, projected.shape[0], projected.dtype
+    """Queries [B, H, n, size], keys and values [B, Hkv, n, size] of `projected`, which has them all
+    in a row [B, n, (H + 2 Hkv) * size]. `positions` [B]: of the first tokens."""
+    form, dtype = heads.form, projected.dtype
+    rows, num_tokens, _ = projected.shape
     counts = (form.num_heads, form.num_key_heads, form.num_key_heads)
     queries, keys, values = _kernel()(
         inputs=[projected, *heads.weights, positions, heads.freqs],
         template=_template(dtype, form),
-        grid=(_WARP * sum(counts), rows, 1),
+        grid=(_WARP * sum(counts), rows * num_tokens, 1),
         threadgroup=(_WARP, 1, 1),
-        output_shapes=[(rows, count, 1, form.size) for count in counts],
+        output_shapes=[(rows, count, num_tokens, form.size) for count in counts],
         output_dtypes=[dtype] * 3,
     )
     return queries, keys, values

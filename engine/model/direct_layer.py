@@ -1,4 +1,4 @@
-"""One layer of a model that is built as Llama's or Qwen3's, for one token of each row.
+"""One layer of a model that is built as Llama's or Qwen3's, without its modules.
 
     x = x + W_o attention(rotate(norm(W_q n)), rotate(norm(W_k n)), W_v n),  n = norm(x)
     x = x + W_down (silu(W_gate n) * W_up n),                                n = norm(x)
@@ -43,26 +43,51 @@ class DirectLayer:
         self._gate, self._up = function_of(layer.gate_proj), function_of(layer.up_proj)
         self._swiglu = bound(layer, "swiglu")
 
-    def __call__(self, x: mx.array, cache: Any, positions: Any, mask: Any) -> mx.array:
-        """x [B, 1, hidden] before and after. `positions`: of all rows, or of each [B]."""
+    def __call__(
+        self, x: mx.array, cache: Any, positions: Any, mask: Any, *, last_only: bool = False
+    ) -> mx.array:
+        """x [B, n, hidden] before and after. `positions`: of all rows' first tokens, or of each
+        [B]. `last_only`: after, that of the last token [B, 1, hidden]."""
         queries, keys, values = self._heads(self._norm(x), positions)
         keys, values = cache.update_and_fetch(keys, values)
+        if last_only:
+            x, queries, mask = x[:, -1:], queries[:, :, -1:], None
         answer = self._attention(queries, keys, values, cache=cache, scale=self._scale, mask=mask)
-        x = x + self._join(answer.reshape(len(x), 1, -1))
+        x = x + self._join(_beside(answer))
         return x + self._narrow(self._open(self._second_norm(x)))
 
+    def keep(self, x: mx.array, cache: Any, positions: Any) -> None:
+        """Only keys and values of x [B, n, hidden]."""
+        _, keys, values = self._heads(self._norm(x), positions)
+        cache.update_and_fetch(keys, values)
+
     def _heads(self, x: mx.array, positions: Any) -> tuple[mx.array, mx.array, mx.array]:
-        """[B, heads, 1, size] each."""
-        rows, num_key_heads = len(x), self._num_key_heads
-        queries = self._queries(x).reshape(rows, self._num_heads, 1, -1)
-        keys = self._keys(x).reshape(rows, num_key_heads, 1, -1)
-        values = self._values(x).reshape(rows, num_key_heads, 1, -1)
+        """[B, heads, n, size] each."""
+        queries = _apart(self._queries(x), self._num_heads)
+        keys = _apart(self._keys(x), self._num_key_heads)
+        values = _apart(self._values(x), self._num_key_heads)
         if self._norms:
             queries, keys = self._norms[0](queries), self._norms[1](keys)
         return self._rotate(queries, offset=positions), self._rotate(keys, offset=positions), values
 
     def _open(self, x: mx.array) -> mx.array:
         return self._swiglu(self._gate(x), self._up(x))
+
+
+def _apart(x: mx.array, num_heads: int) -> mx.array:
+    """[B, n, heads * size] -> [B, heads, n, size]."""
+    rows, num_tokens, _ = x.shape
+    if num_tokens == 1:
+        return x.reshape(rows, num_heads, 1, -1)
+    return x.reshape(rows, num_tokens, num_heads, -1).swapaxes(1, 2)
+
+
+def _beside(x: mx.array) -> mx.array:
+    """The other way round."""
+    rows, _, num_tokens, _ = x.shape
+    if num_tokens > 1:
+        x = x.swapaxes(1, 2)
+    return x.reshape(rows, num_tokens, -1)
 
 
 def function_of(part: Any) -> Function:

@@ -23,6 +23,7 @@ from engine.model.caches import Caches
 from engine.model.capability import NO_BATCH_ERRORS, check_steps
 from engine.model.cpu_body import FewRowsStep, make_cpu_body
 from engine.model.cuda_layer import CudaLayer, may_take
+from engine.model.direct_body import DirectBody
 from engine.model.direct_layer import DirectLayer, function_of
 from engine.model.structure import known_layers, parts_of
 
@@ -68,13 +69,15 @@ def found(model: Any, *, has_batches: bool = True) -> Forward:
 
 class DirectStep:
     """In the place of a model, for one token of each row. `on_cuda`: padding is left out by kernels
-    that know where a row begins, and every row has a position."""
+    that know where a row begins, every row has a position, and `slice_body` computes slices."""
 
     def __init__(self, model: Any, layers: list[DirectLayer], *, on_cuda: bool) -> None:
         self._model, self._layers, self._on_cuda = model, layers, on_cuda
         body, head = parts_of(model)
         self._embed, self._norm = body.embed_tokens, function_of(body.norm)
         self._head = function_of(head)
+        parts = {"embed": self._embed, "norm": self._norm, "head": self._head}
+        self.slice_body = DirectBody(layers, **parts) if on_cuda else None
 
     def __call__(self, token_ids: mx.array, *, cache: Caches) -> mx.array:
         """Token ids [B, 1] to logits [B, 1, V], lazily."""

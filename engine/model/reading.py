@@ -7,7 +7,8 @@ or the embedding): where these two give the same bits as the whole model, they s
 
 Of the last layer only keys and values are kept, and the last position's state goes on. What nobody
 asks for is never evaluated; so there the last layer is called twice, for its last position and for
-those before. On x86 processors models that are built as Llama's go another way (cpu_body.py).
+those before. Models that are built as Llama's go other ways on x86 processors (cpu_body.py) and on
+CUDA (direct_body.py), where these give the same.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from engine.model import caches as row_caches
 from engine.model import cpu_attention, kernels
 from engine.model.caches import Caches
 from engine.model.cpu_body import CpuBody, make_cpu_body
+from engine.model.direct_body import DirectBody
 from engine.model.structure import parts_of
 
 _PROBE = ((11, 7, 5, 13, 17),)
@@ -40,38 +42,39 @@ class Reader:
     where body and head are not the whole model, or cannot be told apart. `trims`: no more of the
     last layer is computed than is wanted."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, direct_body: DirectBody | None = None) -> None:
         self._model = model
         self.trims = False
         body, head = parts_of(model)
         self._layers: Any = getattr(body, "layers", None) or getattr(model, "layers", None)
-        self._cpu_body: CpuBody | None = None
+        self._own_body: CpuBody | DirectBody | None = None
         self.logits = self._find_logits(body, head)
         whole = self._probe()
         is_same = _is_same(whole, self._trimmed_probe())
         self.trims = self.trims and is_same
-        if self.trims and self.logits is not None and kernels.attends_in_numpy(model):
-            self._find_cpu_body(whole)
+        if self.trims and self.logits is not None:
+            in_numpy = kernels.attends_in_numpy(model)
+            self._try(make_cpu_body(model) if in_numpy else direct_body, whole)
 
     def read(self, token_ids: mx.array, caches: Caches) -> None:
         """Fill the caches; in MLX lazily."""
-        if self._cpu_body is not None and are_plain(caches):
-            return self._cpu_body.read(token_ids, caches)
+        if self._own_body is not None and are_plain(caches):
+            return self._own_body.read(token_ids, caches)
         with self._trimming(wants_last=False):
             self._model(token_ids, cache=caches)
 
     @property
     def bytes_for(self) -> Callable[[int], int] | None:
         """What reading so many tokens takes, where that is not MLX's."""
-        return None if self._cpu_body is None else self._cpu_body.bytes_for
+        return None if self._own_body is None else self._own_body.bytes_for
 
     def _find_logits(self, body: Any, head: Any) -> LastLogits | None:
         if body is None or head is None or not _are_whole(self._model, body, head):
             return None
 
         def logits(token_ids: mx.array, caches: Caches) -> mx.array:
-            if self._cpu_body is not None and are_plain(caches):
-                return self._cpu_body.logits(token_ids, caches)
+            if self._own_body is not None and are_plain(caches):
+                return self._own_body.logits(token_ids, caches)
             with self._trimming(wants_last=True):
                 states = body(token_ids, cache=caches)
             of_last: mx.array = head(states[:, -1:, :])
@@ -79,14 +82,15 @@ class Reader:
 
         return logits
 
-    def _find_cpu_body(self, whole: list[mx.array]) -> None:
-        self._cpu_body = make_cpu_body(self._model)
+    def _try(self, body: CpuBody | DirectBody | None, whole: list[mx.array]) -> None:
+        """It is used where it gives what the whole model does."""
+        self._own_body = body
         try:
-            is_same = self._cpu_body is not None and _is_same(whole, self._probe())
+            is_same = body is not None and _is_same(whole, self._probe())
         except _OTHERWISE:
             is_same = False
         if not is_same:
-            self._cpu_body = None
+            self._own_body = None
 
     @contextmanager
     def _trimming(self, *, wants_last: bool) -> Iterator[None]:

@@ -74,7 +74,7 @@ class Runner:
         self._last_outcome_at = 0.0
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
-        self._reader = Reader(model)
+        self._reader = Reader(model, getattr(self._decode, "slice_body", None))
         self.reset()
 
     @property

@@ -1,4 +1,4 @@
-"""What the kernels of decode steps on CUDA do, in MLX's own operations."""
+"""What our kernels on CUDA do, in MLX's own operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def prepare(
     """As cuda_heads.prepare."""
     form = heads.form
     at = form.num_heads, form.num_heads + form.num_key_heads
-    parts = mx.split(projected.reshape(len(projected), 1, -1, form.size), at, axis=2)
+    parts = mx.split(projected.reshape(*projected.shape[:2], -1, form.size), at, axis=2)
     queries, keys, values = (part.swapaxes(1, 2) for part in parts)
     first, second = heads.weights
     return (

@@ -136,10 +136,10 @@ def test_a_reader_goes_past_mlx_where_the_answers_are_the_same(
 ) -> None:
     model = make_llama()
     kernels.bind(model, kernels.ON_CPU)
-    assert Reader(model)._cpu_body is not None
+    assert Reader(model)._own_body is not None
     turned = cpu_layer.Turns.apply
     monkeypatch.setattr(cpu_layer.Turns, "apply", lambda self, heads: 1.5 * turned(self, heads))
-    assert Reader(model)._cpu_body is None
+    assert Reader(model)._own_body is None
 
 
 @x86_only
@@ -148,7 +148,7 @@ def test_a_family_that_does_more_than_its_layers_stays_with_mlx() -> None:
     kernels.bind(model, kernels.ON_CPU)
     model.model.__class__ = Scaling
     reader = Reader(model)
-    assert reader.logits is not None and reader._cpu_body is None
+    assert reader.logits is not None and reader._own_body is None
 
 
 @x86_only
@@ -157,7 +157,7 @@ def test_a_model_whose_kernels_are_mlxs_stays_with_them() -> None:
     kernels.bind(model, kernels.ON_CPU)
     kernels.unbind(model)
     try:
-        assert Reader(model)._cpu_body is None
+        assert Reader(model)._own_body is None
     finally:
         kernels.bind(model, kernels.ON_CPU)
 

@@ -1,4 +1,4 @@
-"""The kernels of decode steps on CUDA that are no attention, where they run: what MLX would do.
+"""Our kernels on CUDA that are no attention, where they run: what MLX would do.
 
 `test_direct_step.py` holds whole models that use them.
 """
@@ -46,14 +46,16 @@ def layer_of(form: str, dtype: mx.Dtype) -> Any:
     return layer
 
 
+@pytest.mark.parametrize("num_tokens", [1, 70])
 @pytest.mark.parametrize("form", FORMS)
-def test_heads_are_what_mlx_makes_them(form: str) -> None:
+def test_heads_are_what_mlx_makes_them(form: str, num_tokens: int) -> None:
     heads, key_heads, size, *_ = FORMS[form]
     for dtype in DTYPES:
         mx.random.seed(2)
         known = cuda_heads.heads_of(layer_of(form, dtype))
         assert known is not None
-        projected = mx.random.normal((5, 1, (heads + 2 * key_heads) * size)).astype(dtype)
+        projected = mx.random.normal((5, num_tokens, (heads + 2 * key_heads) * size))
+        projected = projected.astype(dtype)
         positions = mx.array([0, 3, 1024, 32_000, 7], mx.int32)
         found = cuda_heads.prepare(known, projected, positions)
         expected = cuda_by_mlx.prepare(known, projected, positions)
@@ -65,7 +67,7 @@ def test_heads_are_what_mlx_makes_them(form: str) -> None:
 @pytest.mark.parametrize("width", [96, 12_288])
 def test_gates_are_exact(width: int) -> None:
     for dtype in DTYPES:
-        halves = (mx.random.normal((5, 1, 2 * width)) * 4).astype(dtype)
+        halves = (mx.random.normal((5, 3, 2 * width)) * 4).astype(dtype)
         exact = cuda_by_mlx.gate(halves.astype(mx.float32))
         assert_close(cuda_gate.gate(halves), exact.astype(dtype))
 

@@ -1,4 +1,4 @@
-"""Decode steps of models built as Llama's or Qwen3's, past their modules: the same tokens.
+"""Models built as Llama's or Qwen3's past their modules: the same tokens.
 
 As on CUDA, and as elsewhere. The kernels run where there is a GPU; where not, what they do in MLX's
 own operations.
@@ -27,7 +27,11 @@ from engine.model import (
     kernels,
 )
 from engine.model.batch import RowBatch
+from engine.model.caches import new_caches
 from engine.model.cpu_body import make_cpu_body
+from engine.model.direct_body import DirectBody
+from engine.model.direct_layer import DirectLayer
+from engine.model.reading import Reader
 from tests.engine.model import cuda_by_mlx
 from tests.engine.model.rig import prefilled_row
 
@@ -323,3 +327,42 @@ def test_a_kernel_that_cannot_be_launched_costs_speed_only(
     monkeypatch.setattr(cuda_heads, "prepare", launch)
     model = make_model(*KNOWN["qwen3"])
     assert direct_step.found(model) is model
+
+
+def slices_of(model: Any, reader: Reader, cuts: tuple[int, ...]) -> list[mx.array]:
+    """What two rows' caches hold after a prompt in these pieces, and the logits of its end."""
+    mx.random.seed(4)
+    tokens = mx.random.randint(0, SHAPE["vocab_size"], (2, sum(cuts)))
+    caches, start = new_caches(model), 0
+    for num_tokens in cuts[:-1]:
+        reader.read(tokens[:, start : start + num_tokens], caches)
+        start += num_tokens
+    assert reader.logits is not None
+    logits = reader.logits(tokens[:, start:], caches)
+    return [*(part for one in caches for part in one.state[:2]), logits]
+
+
+@pytest.mark.usefixtures("on_cuda")
+@pytest.mark.parametrize("cuts", [(1,), (7,), (300, 1, 64), (64, 500)])
+@pytest.mark.parametrize("name", KNOWN)
+def test_slices_on_cuda_are_read_without_modules(name: str, cuts: tuple[int, ...]) -> None:
+    model = make_model(*KNOWN[name])
+    expected = slices_of(model, Reader(model), cuts)
+    reader = Reader(model, direct_step.found(model).slice_body)
+    assert isinstance(reader._own_body, DirectBody)
+    for found, wanted in zip(slices_of(model, reader, cuts), expected, strict=True):
+        assert found.shape == wanted.shape
+        assert mx.allclose(found, wanted, atol=1e-3 * mx.abs(wanted).max().item())
+
+
+@pytest.mark.usefixtures("on_cuda")
+def test_slices_that_are_read_otherwise_go_the_models_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model(*KNOWN["qwen3"])
+    body = direct_step.found(model).slice_body
+    monkeypatch.setattr(DirectLayer, "keep", lambda *given: None)
+    assert Reader(model, body)._own_body is None
+
+
+@pytest.mark.usefixtures("in_mlx")
+def test_elsewhere_slices_go_the_models_way() -> None:
+    assert direct_step.found(make_model(*KNOWN["qwen3"])).slice_body is None
