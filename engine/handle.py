@@ -118,6 +118,7 @@ class ModelHandle:
         """New settings count from the next turn on."""
         self.spec = spec
         self.scheduler.pace = Pace.of(spec, may_batch=self.is_batchable)
+        self.memory.forget_bound()
         if self._reuse is not None:
             self._reuse.spec = spec
 

@@ -37,8 +37,8 @@ class RowMemory:
         self._estimate = estimate
         self._scheduler = scheduler
         self._runner = runner
-        self._most_bytes: float = math.inf  # what steps take until others get rows
-        self._known: object = None  # how many had been admitted, when there was plenty for them
+        self._most_bytes = 0  # what steps take until others get rows
+        self._known: object = None  # what that was reckoned of
 
     @property
     def growth_bytes(self) -> int:
@@ -72,18 +72,20 @@ class RowMemory:
         scheduler = self._scheduler
         if self._estimate is None or not scheduler.changes_batch:
             return ALL_FITS
-        known = scheduler.num_admitted, self._estimate.correction
-        if known == self._known and self._has_plenty(limits):
+        pace = Pace.of(spec, may_batch=may_batch)
+        if self._known != self._knowable:
+            rows, self._known = scheduler.rows, self._knowable
+            self._most_bytes = most_bytes(self._estimate, pace, rows=rows, runner=self._runner)
+        if self._has_plenty(limits):
+            scheduler.pace = _unheld(pace, limits)
             return ALL_FITS
         rows, held = scheduler.rows, self._runner.num_bytes
-        pace = Pace.of(spec, may_batch=may_batch)
-        self._most_bytes = most_bytes(self._estimate, pace, rows=rows, runner=self._runner)
-        self._known = known if self._has_plenty(limits) else None
-        if self._known is not None:
-            scheduler.pace = _unheld(pace, row_bytes=held + limits.free_bytes)
-            return ALL_FITS
         scheduler.pace = hold_to_memory(pace, self._estimate, limits, rows=rows, held=held)
         return fitting(self._estimate, limits, rows=rows, held=held)
+
+    def forget_bound(self) -> None:
+        """Settings have changed."""
+        self._known = None
 
     def make_room(
         self, step: Step, limits: Limits, *, kept_lengths: Callable[[Step], Iterable[int]]
@@ -91,15 +93,22 @@ class RowMemory:
         """For the step and for copies of rows of these lengths, which are made before."""
         if self._estimate is None:
             return
-        if self._has_plenty(limits):
-            limits.make_room(int(self._most_bytes), int(self._most_bytes))
-            return
         kept_bytes = sum(map(self._estimate.row_bytes, kept_lengths(step)))
+        if self._has_plenty(limits):
+            limits.make_room(self._most_bytes, kept_bytes)
+            return
         needed = step_bytes(self._estimate, step, rows=self._scheduler.rows, runner=self._runner)
         limits.make_room(needed, kept_bytes)
 
     def _has_plenty(self, limits: Limits) -> bool:
-        return _PLENTY * self._most_bytes <= min(limits.free_bytes, limits.own_free_bytes)
+        free_bytes = min(limits.free_bytes, limits.own_free_bytes)
+        return self._known == self._knowable and _PLENTY * self._most_bytes <= free_bytes
+
+    @property
+    def _knowable(self) -> tuple[object, ...]:
+        """What the bound depends on; rows that have left since only make it too large."""
+        assert self._estimate is not None
+        return self._scheduler.num_admitted, self._estimate.correction
 
 
 class Admission:
@@ -158,18 +167,20 @@ def most_bytes(estimate: Estimate, pace: Pace, *, rows: list[Sequence], runner: 
     if not rows:
         return 0
     decoding = Status.DECODING
-    num_rows = runner.num_places + sum(one.status is not decoding for one in rows)
+    num_apart = sum(one.status is not decoding for one in rows)
+    num_rows = runner.num_places + num_apart
     longest = max(one.num_prompt_tokens + one.max_tokens for one in rows)
     batch_bytes = num_rows * estimate.row_bytes(longest)
     moving = estimate.move_bytes(2 * batch_bytes + runner.num_bytes)  # free places grow too
     slicing = estimate.grown_slice_bytes(_TURN_SLICES * pace.most_slice_tokens, longest)
+    slicing += num_apart * estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, longest)
     stepping = estimate.step_bytes(num_rows, longest)  # caches that grow are copied as well
     return batch_bytes + slicing + moving + stepping
 
 
-def _unheld(pace: Pace, *, row_bytes: int) -> Pace:
+def _unheld(pace: Pace, limits: Limits) -> Pace:
     turn_tokens = _TURN_SLICES * pace.most_slice_tokens
-    return dataclasses.replace(pace, most_turn_tokens=turn_tokens, most_row_bytes=row_bytes)
+    return dataclasses.replace(pace, most_turn_tokens=turn_tokens, most_row_bytes=limits.free_bytes)
 
 
 def hold_to_memory(

@@ -89,7 +89,7 @@ class RowBatch:
 
     @property
     def is_new(self) -> bool:
-        """Its last step was the first since all rows were copied."""
+        """Its last step was the first since all rows were copied, and nobody took a place since."""
         return self._steps_as_laid == 1
 
     @property
@@ -233,7 +233,7 @@ class RowBatch:
         for place, row in zip(free, rows, strict=False):
             self.places[place], self._lengths[place] = row.row_id, row.length
             inputs[place : place + 1] = _input_of(row)
-        self._inputs = inputs
+        self._inputs, self._steps_as_laid = inputs, 1
         laid = {place: row.caches for place, row in zip(free, rows, strict=False)}
         for _ in laying(self._caches, laid, self._lengths):
             yield

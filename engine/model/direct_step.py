@@ -1,4 +1,5 @@
-"""A decode step of models that are built as Llama's or Qwen3's, without their modules.
+"""Models that are built as Llama's or Qwen3's without their modules: decode steps, and what
+computes slices on CUDA (direct_body.py).
 
 Of a token's time much is the way through Python's objects, layer by layer; on CUDA most is handing
 over one operation after the other (cuda_layer.py). Here a layer's arrays are at hand. Models of

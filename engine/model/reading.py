@@ -8,7 +8,7 @@ or the embedding): where these two give the same bits as the whole model, they s
 Of the last layer only keys and values are kept, and the last position's state goes on. What nobody
 asks for is never evaluated; so there the last layer is called twice, for its last position and for
 those before. Models that are built as Llama's go other ways on x86 processors (cpu_body.py) and on
-CUDA (direct_body.py), where these give the same.
+CUDA (direct_body.py), where these give much the same.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from engine import wire
 from engine.core.delivery import AnyDelivery
 from engine.core.guests import NO_INVITATIONS, Invitation
-from engine.transport.bundle import Haste
+from engine.transport.bundle import Haste, Published
 from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
 from engine.transport.heartbeat import Heartbeat
@@ -102,7 +102,7 @@ class Transport:
         if self._inbox.want(rows, invitations):
             self._look_for_work()
 
-    def publish(self, events: Sequence[tuple[str, wire.Event]]) -> None:
+    def publish(self, events: Sequence[Published]) -> None:
         """Send (request_id, event) pairs in this order; all rows' events of a step in one call.
 
         A first token goes before anything else: the exchange thread needs the interpreter to send
@@ -180,7 +180,7 @@ class Transport:
             self._is_doubtful.set()
             raise
 
-    def _send(self, events: Sequence[tuple[str, wire.Event]]) -> None:
+    def _send(self, events: Sequence[Published]) -> None:
         self._exchange.add(events)
         self._inbox.put(self._exchange.send())
 

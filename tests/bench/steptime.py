@@ -1,8 +1,8 @@
 """What a decode step of 32 rows costs beside the model: scheduling, text, events, the queue.
 
 What the device does not wait for costs nothing: the bar is on the critical path, where it has
-nothing to do. Neither part may grow with the number of requests that wait. Rival, for the whole
-step: BatchGenerator.
+nothing to do meanwhile. All of it may not grow with the number of requests that wait. Rival, for
+the whole step: BatchGenerator.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import fmean
 
 from tests.bench.exchange import Question
 from tests.bench.models import model_path
@@ -112,6 +113,7 @@ def _part_results(
         for queue, rounds in samples.items()
         for figure, value, own_bar in (
             ("p50", median([median(one) for one in rounds]), bar),
+            ("mean", fmean(flat(rounds)), None),
             ("p95", percentile(flat(rounds), 0.95), None),
         )
     ]

@@ -191,6 +191,13 @@ def test_it_says_after_a_step_whether_all_rows_were_copied() -> None:
         batch.feed(mx.argmax(batch.forward(), axis=-1))
         said.append(batch.is_new)
     assert said == [True, False, True]
+    batch.leave((2,))
+    for group in batch._groups:
+        group.close()
+    batch.leave((3,))
+    batch.join([prefilled(PLAIN, 7, 20)])
+    batch.forward()
+    assert not batch.is_new
 
 
 def test_it_says_before_a_step_that_it_closes_a_batch() -> None:
