@@ -70,7 +70,6 @@ class Worker:
         self._relief = Relief(pool, memory, prefixes, clear_pool=self._reclaimer.clear_now)
         self._suspects = SuspectGate()
         self._shown_at = float("-inf")
-        self._was_awaited = False
 
     def run(self, stopping: threading.Event) -> None:
         """Turn until told to stop. What is unfinished then goes on in another engine."""
@@ -81,9 +80,9 @@ class Worker:
         self._pool.close()
 
     def turn(self) -> None:
-        received = self._transport.receive(self._wait_seconds)
-        for message in received:
+        for message in self._transport.receive(self._wait_seconds):
             self._publish(self._handle(message))
+        is_awaited = self._is_awaited
         self._publish(self._pool.end_overdue(self._wall_clock()))
         self._advance_models()
         self._take_fetched()
@@ -96,8 +95,7 @@ class Worker:
         self._want_more()
         self._prefixes.hold_writes(self._is_pressed)
         # What this turn has told is on its way in another thread, which needs the interpreter too
-        before, self._was_awaited = self._was_awaited or bool(received), self._is_awaited
-        is_awaited = before or self._was_awaited
+        is_awaited = is_awaited or self._is_awaited
         self._reclaimer.after_step(now=self._clock(), awaits_first_token=is_awaited)
         self._show(_SHOW_LATEST_SECONDS if is_awaited else _SHOW_SECONDS)
 
