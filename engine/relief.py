@@ -47,7 +47,8 @@ class Relief:
         """Once a turn, before anything is computed."""
         self._turns_to_wait = max(0, self._turns_to_wait - 1)
         self._guard.weight_bytes = self._pool.weight_bytes
-        used_bytes = self._hold_copies(reserved_bytes=0)
+        used_bytes = self._memory.read_device().active_bytes
+        self._hold_copies(used_bytes)
         excess_bytes = used_bytes - self._guard.critical_bytes
         self._memory.bound_pool(-excess_bytes)
         if excess_bytes > 0:
@@ -101,7 +102,8 @@ class Relief:
                 room_bytes = self._guard.limit_bytes - self._lasting_bytes
                 # What goes is copied, and the disk's writer holds copies until they are written:
                 # they leave room for laying the other rows out anew
-                self._hold_copies(reserved_bytes=handle.memory.leaving_bytes)
+                used_bytes = self._memory.read_device().active_bytes
+                self._hold_copies(used_bytes + handle.memory.leaving_bytes)
                 events += self._preempt_newest([handle], needed - room_bytes)
         return events
 
@@ -119,11 +121,9 @@ class Relief:
             events += handle.preempt(newest)
         return events
 
-    def _hold_copies(self, *, reserved_bytes: int) -> int:
-        """The prefix cache copies up to the limit, less this. What is in use now."""
-        used_bytes = self._memory.read_device().active_bytes
-        self._give_copies(max(0, self._guard.limit_bytes - used_bytes - reserved_bytes))
-        return used_bytes
+    def _hold_copies(self, used_bytes: int) -> None:
+        """The prefix cache copies up to the limit, less this."""
+        self._give_copies(max(0, self._guard.limit_bytes - used_bytes))
 
     def _give_copies(self, left_bytes: int) -> None:
         """So much is left for them and for what they are cut out of; it is less than nothing where
