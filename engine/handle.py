@@ -55,7 +55,6 @@ class ModelHandle:
         self._clock = clock
         self._wall_clock = wall_clock
         self._reuse = reuse
-        self._estimate = estimate
         self._live: dict[str, LiveRequest] = {}
         self._restoring: dict[str, float] = {}  # until when each waits for the disk
         self._keeping = Keeping(reuse, self._find_live)

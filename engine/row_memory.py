@@ -2,7 +2,7 @@
 
 Pure: it sees lengths and bytes, never tensors. Growth is counted some way ahead, not to the end of
 every answer: rows that grow further than there is room for are preempted, the newest first. Where
-there is room for several times what its rows can ever take, nothing is reckoned: no bound binds.
+there is room for several times what its rows can ever take, no step is reckoned: no bound binds.
 """
 
 from __future__ import annotations

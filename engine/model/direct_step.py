@@ -77,8 +77,11 @@ class DirectStep:
         body, head = parts_of(model)
         self._embed, self._norm = body.embed_tokens, function_of(body.norm)
         self._head = function_of(head)
-        parts = {"embed": self._embed, "norm": self._norm, "head": self._head}
-        self.slice_body = DirectBody(layers, **parts) if on_cuda else None
+        self.slice_body: DirectBody | None = None
+        if on_cuda:
+            self.slice_body = DirectBody(
+                layers, embed=self._embed, norm=self._norm, head=self._head
+            )
 
     def __call__(self, token_ids: mx.array, *, cache: Caches) -> mx.array:
         """Token ids [B, 1] to logits [B, 1, V], lazily."""

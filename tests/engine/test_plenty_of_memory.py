@@ -14,11 +14,13 @@ from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
 from engine.core.step import Group, Join, Slice, Step
+from engine.handle import ModelHandle
 from engine.row_memory import RowMemory, most_bytes, step_bytes
 from engine.sizing.estimate import CUDA_CORRECTION, Estimate, Numbers
 from engine.sizing.shape import shape_of
 from engine.wire import Correction
 from tests.engine.sizing.configs import GEMMA_3_27B, MAMBA_2_2B, NEMOTRON_H, QWEN3_8B
+from tests.engine.worker_rig import Engine, spec
 from tests.fakes import FakeClock, FakeRunner, make_work
 
 GIB = 1024**3
@@ -228,3 +230,17 @@ def test_settings_that_change_are_reckoned(memory: RowMemory, scheduler: Schedul
     large = wire.ModelSpec(name="m", path="", most_slice_tokens=1 << 20)
     assert memory.limit(large, limits, may_batch=True) is not ALL_FITS
     assert scheduler.pace.most_slice_tokens < 1 << 20
+
+
+def test_a_model_that_is_configured_anew_is_reckoned(estimate: Estimate) -> None:
+    engine = Engine(spec("fake", most_slice_tokens=64), ceiling_bytes=200 * GIB)
+    engine.ask("a", prompt=range(20_000), max_tokens=5)
+    engine.turn(8)
+    (handle,) = engine.pool.handles
+    assert isinstance(handle, ModelHandle)
+    handle.memory = RowMemory(estimate, handle.scheduler, FakeRunner(engine.clock))
+    engine.turn()
+    assert handle.pace.most_turn_tokens == 8 * 64
+    engine.transport.send(wire.Configure(models=(spec("fake", most_slice_tokens=1 << 20),)))
+    engine.turn()
+    assert 64 < handle.pace.most_slice_tokens < 1 << 20
