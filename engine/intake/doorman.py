@@ -198,7 +198,7 @@ class Doorman:
 
     def _learn_models(self) -> bool:
         """Whether they have changed."""
-        line = self._queue.models_line()
+        line = self._queue.models_line
         # Redis may have lost it; the web side publishes it again soon.
         if line is None or line == self._models_line:
             return False

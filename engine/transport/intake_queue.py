@@ -31,7 +31,11 @@ _TYPICAL_OUTPUT_TOKENS = 256  # what an answer is charged in advance, corrected 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One request as it was submitted. `num_tries` counts this one."""
+    """One request as it was submitted.
+
+    `num_tries` counts this one, and another where it was read before: by an intake that died with
+    it or with one that came together with it.
+    """
 
     entry_id: str
     request_id: str
@@ -60,6 +64,7 @@ class IntakeQueue:
         self._name = name
         self._next_reclaim = 0.0
         self._heard: str | None = None
+        self.models_line: str | None = None  # the encoded Configure in force at the last read
         # Unanswered, in a former life or before an outage
         self._may_have_left_some = True
 
@@ -75,17 +80,11 @@ class IntakeQueue:
         if time.monotonic() >= self._next_reclaim:
             self._next_reclaim = time.monotonic() + RECLAIM_SECONDS
             yield from self._reclaim(held)
-        num_new = 0
-        for entry in self._tries(self._read(">", wait_ms=wait_ms), ()):
-            yield entry
-            num_new += 1
+        new = self._read(">", wait_ms=wait_ms)
+        for entry_id, fields in new:
+            yield _entry(entry_id, fields, num_tries=1)
         # A read that nothing came of is no sign of life to Redis 6.2; looking back is one.
-        self._may_have_left_some = not num_new
-
-    def models_line(self) -> str | None:
-        """The encoded Configure in force."""
-        line: str | None = self._redis.get(wire.Keys.MODELS)
-        return line
+        self._may_have_left_some = not new
 
     def is_anything_to_be_forgotten(self) -> bool:
         """Whether engines were told to forget something since the last call."""
@@ -130,23 +129,28 @@ class IntakeQueue:
     def _left(self, held: Collection[str]) -> Iterator[Entry]:
         after = "0"
         while entries := self._read(after):
-            yield from self._tries(entries, held)
+            yield from self._tries_again(entries, held)
             after = entries[-1][0]
 
     def _read(self, after: str, *, wait_ms: int | None = None) -> list[RawEntry]:
-        try:
-            answer = self._redis.xreadgroup(
+        """With the models as they are when the read ends, in one round trip."""
+        with self._redis.pipeline(transaction=False) as pipeline:
+            pipeline.xreadgroup(
                 wire.Keys.INTAKE_GROUP,
                 self._name,
                 {wire.Keys.INTAKE: after},
                 count=16,
                 block=wait_ms,
             )
-        except redis.ResponseError as error:
-            if not str(error).startswith("NOGROUP"):
-                raise
+            pipeline.get(wire.Keys.MODELS)
+            answer, line = pipeline.execute(raise_on_error=False)
+        if isinstance(answer, redis.ResponseError) and str(answer).startswith("NOGROUP"):
             self._make_group()
             return []
+        for one in (answer, line):
+            if isinstance(one, redis.ResponseError):
+                raise one
+        self.models_line = line
         return [entry for _, entries in answer or () for entry in entries]
 
     def _make_group(self) -> None:
@@ -156,19 +160,20 @@ class IntakeQueue:
         answer = self._redis.xautoclaim(
             wire.Keys.INTAKE, wire.Keys.INTAKE_GROUP, self._name, RECLAIM_IDLE_MS, count=16
         )
-        yield from self._tries(answer[1], held)
+        yield from self._tries_again(answer[1], held)
 
-    def _tries(self, entries: Sequence[RawEntry], held: Collection[str]) -> Iterator[Entry]:
+    def _tries_again(self, entries: Sequence[RawEntry], held: Collection[str]) -> Iterator[Entry]:
         for entry_id, fields in entries:
             # Redis 6.2 hands out pending entries that were deleted
-            if not fields or entry_id in held:
-                continue
-            yield Entry(
-                entry_id=entry_id,
-                request_id=fields["id"],
-                message=fields["m"],
-                num_tries=self._scripts("count_try", fields["id"]),
-            )
+            if fields and entry_id not in held:
+                num_repeats = self._scripts("count_repeat", fields["id"])
+                yield _entry(entry_id, fields, num_tries=1 + num_repeats)
+
+
+def _entry(entry_id: str, fields: dict[str, str], *, num_tries: int) -> Entry:
+    return Entry(
+        entry_id=entry_id, request_id=fields["id"], message=fields["m"], num_tries=num_tries
+    )
 
 
 def _sizes(work: wire.Work | wire.VectorWork) -> tuple[int, int]:

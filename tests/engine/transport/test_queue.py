@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from engine import wire
 from engine.transport import IntakeQueue
 from tests.engine.transport.rig import Rig, emit, pull_ids
 from tests.makers import make_delta, make_finished, make_generate, make_work
+from tests.waiting import wait_until
 
 
 def test_a_request_submitted_twice_is_queued_once(rig: Rig) -> None:
@@ -283,9 +286,21 @@ def test_an_entry_that_killed_its_intake_is_read_again_and_counted(rig: Rig) -> 
     rig.submit("a", "b")
     next(rig.intake.entries())
 
-    reborn = IntakeQueue(rig.url, name="intake-1")
-    tries = [(entry.request_id, entry.num_tries) for entry in reborn.entries()]
-    assert tries == [("a", 2), ("b", 1)]
+    for num_tries in (2, 3):
+        reborn = IntakeQueue(rig.url, name="intake-1")
+        entry = next(reborn.entries())
+        assert (entry.request_id, entry.num_tries) == ("a", num_tries)
+
+
+def test_who_came_together_with_one_that_kills_intake_is_counted_as_read_again(rig: Rig) -> None:
+    rig.submit("deadly", "deadly too", "good")
+    next(rig.intake.entries())
+    dying_of = [IntakeQueue(rig.url, name="intake-1").entries() for _ in range(3)]
+    assert next(dying_of[0]).num_tries == 2
+    for entries, wanted in zip(dying_of[1:], ("deadly too", "good"), strict=True):
+        refused, tried = next(entries), next(entries)
+        assert (refused.num_tries, tried.request_id, tried.num_tries) == (3, wanted, 2)
+        rig.intake.conclude(refused, wire.Refused(code=wire.Code.ENGINE_ERROR, detail=""))
 
 
 def test_what_was_read_and_not_answered_is_read_again(rig: Rig) -> None:
@@ -313,15 +328,32 @@ def test_an_intake_without_work_is_alive(rig: Rig) -> None:
     assert rig.client.is_intake_alive()
 
 
-def test_between_two_requests_intake_asks_for_the_next_one_and_nothing_else(rig: Rig) -> None:
-    rig.queue("a")
-    rig.redis.config_resetstat()
-    list(rig.intake.entries(wait_ms=1))
-    asked = rig.redis.info("commandstats")
-    assert {name: one["calls"] for name, one in asked.items()} == {
-        "cmdstat_config": 1,
-        "cmdstat_xreadgroup": 1,
-    }
+def commands_asked(rig: Rig) -> set[str]:
+    """Since the last config_resetstat()."""
+    return set(rig.redis.info("commandstats")) - {"cmdstat_config"}
+
+
+def test_intake_asks_for_requests_and_models_together_and_for_nothing_else(rig: Rig) -> None:
+    rig.queue("the first one")
+    for num_waiting in range(2):
+        rig.submit(*(f"a{number}" for number in range(num_waiting)))
+        rig.redis.config_resetstat()
+        assert len(list(rig.intake.entries(wait_ms=1))) == num_waiting
+        assert commands_asked(rig) == {"cmdstat_xreadgroup", "cmdstat_get"}
+
+
+def test_a_model_that_is_published_while_intake_waits_is_known_with_its_first_request(
+    rig: Rig,
+) -> None:
+    assert list(rig.intake.entries(wait_ms=1)) == []
+    with ThreadPoolExecutor() as threads:
+        reading = threads.submit(lambda: list(rig.intake.entries(wait_ms=10_000)))
+        wait_until(lambda: rig.redis.info("clients")["blocked_clients"] == 1)
+        rig.client.publish_models((wire.ModelSpec(name="new", path="/"),))
+        rig.submit("a", model="new")
+        assert [entry.request_id for entry in reading.result(timeout=5)] == ["a"]
+    assert rig.intake.models_line is not None
+    assert [spec.name for spec in wire.decode(rig.intake.models_line).models] == ["new"]
 
 
 def test_intake_hears_once_that_something_is_to_be_forgotten(rig: Rig) -> None:
