@@ -15,6 +15,7 @@ from django.db.models import F
 
 from accounts.limits import SharedBudget
 from accounts.models import Spending, UsageRecord
+from accounts.prepared import Given, Update, insert_rows, prepared_update
 
 Charges = Counter[tuple[str, datetime.date]]  # tokens, by budget and day
 
@@ -45,7 +46,7 @@ def record_usage(lines: Sequence[Line]) -> Charges:
     """
     try:
         with transaction.atomic():
-            UsageRecord.objects.bulk_create([line.record for line in lines])
+            insert_rows([line.record for line in lines])
     except IntegrityError:
         lines = [line for line in lines if _is_written(line.record)]
     charges: Charges = Counter()
@@ -69,15 +70,17 @@ def _is_written(record: UsageRecord) -> bool:
 def spend(charges: Charges) -> None:
     """Of every budget once, in the same order by everybody: nobody waits for each other."""
     for (subject, day), tokens in sorted(charges.items()):
-        if tokens and not _add(subject, day, tokens):
+        if tokens and not _add(subject=subject, day=day, tokens=tokens):
             Spending.objects.bulk_create(
                 [Spending(subject=subject, day=day)], ignore_conflicts=True
             )
-            _add(subject, day, tokens)
+            _add(subject=subject, day=day, tokens=tokens)
 
 
-def _add(subject: str, day: datetime.date, tokens: int) -> int:
-    return Spending.objects.filter(subject=subject, day=day).update(tokens=F("tokens") + tokens)
+@prepared_update
+def _add() -> Update:
+    rows = Spending.objects.filter(subject=Given("subject"), day=Given("day"))
+    return Update(rows, {"tokens": F("tokens") + Given("tokens")})
 
 
 def _subjects_of(user_id: int | None, api_key_id: int | None) -> list[str]:

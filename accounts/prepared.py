@@ -9,8 +9,15 @@ with the ORM takes ten times as long as SQLite needs to answer it.
 
 Without values_list() it gives `objects(person=7)`.
 
+    @prepared_update
+    def _add() -> Update:
+        rows = Spending.objects.filter(day=Given("day"))
+        return Update(rows, {"tokens": F("tokens") + Given("more")})
+
+    num_rows = _add(day=today, more=5)
+
     update_rows(User, {7: {"name": "Ann"}, 8: {"name": "Bob"}})
-    insert_row(Generation(...))
+    insert_rows([Generation(...)])
 """
 
 from __future__ import annotations
@@ -22,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.models import Expression, Model, QuerySet
+from django.db.models import AutoField, Expression, Model, QuerySet
 from django.db.models.query import get_related_populators
 from django.db.models.sql import UpdateQuery
 
@@ -87,6 +94,29 @@ def prepared(build: Callable[..., QuerySet[Any, Any]]) -> Callable[..., Prepared
     return prepare
 
 
+class Update(NamedTuple):
+    """`values` by field, of Given values too."""
+
+    rows: QuerySet[Any, Any]
+    values: dict[str, Any]
+
+
+def prepared_update(build: Callable[[], Update]) -> Callable[..., int]:
+    """A function of the Given values: how many rows it has changed."""
+
+    @functools.cache
+    def written() -> tuple[str, tuple[Any, ...]]:
+        return _write_update(build())
+
+    def update(**given: Any) -> int:
+        connection, (sql, params) = connections[DEFAULT_DB_ALIAS], written()
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [_filled(one, given, connection) for one in params])
+            return int(cursor.rowcount)
+
+    return update
+
+
 def update_rows(model: type[Model], rows: Mapping[Any, Mapping[str, Any]]) -> None:
     """Give these rows, by primary key, new values: the same fields in each."""
     if not rows:
@@ -105,34 +135,49 @@ def update_rows(model: type[Model], rows: Mapping[Any, Mapping[str, Any]]) -> No
         cursor.executemany(_written_update(model, names), params)
 
 
-def insert_row(made: Model) -> None:
-    """As save(force_insert=True) of a row that brings its primary key, of a model without parents
-    and without values that the database makes; no signal is sent."""
+def insert_rows(made: Sequence[Model]) -> None:
+    """As bulk_create() of rows of one model without parents and without values that the database
+    makes; but numbers that it gives as primary keys are not read, and no signal is sent."""
+    if not made:
+        return
+    fields = _inserted_fields(type(made[0]), has_key=made[0].pk is not None)
     connection = connections[DEFAULT_DB_ALIAS]
     params = [
-        field.get_db_prep_save(field.pre_save(made, add=True), connection)
-        for field in made._meta.concrete_fields
+        [field.get_db_prep_save(field.pre_save(one, add=True), connection) for field in fields]
+        for one in made
     ]
     with connection.cursor() as cursor:
-        cursor.execute(_written_insert(type(made)), params)
-    made._state.adding = False
-    made._state.db = DEFAULT_DB_ALIAS
+        cursor.executemany(_written_insert(fields), params)
+    for one in made:
+        one._state.adding = False
+        one._state.db = DEFAULT_DB_ALIAS
 
 
 @functools.cache
-def _written_insert(model: type[Model]) -> str:
+def _inserted_fields(model: type[Model], *, has_key: bool) -> tuple[Any, ...]:
+    fields: Iterable[Any] = model._meta.concrete_fields
+    return tuple(one for one in fields if has_key or not isinstance(one, AutoField))
+
+
+@functools.cache
+def _written_insert(fields: tuple[Any, ...]) -> str:
     names = connections[DEFAULT_DB_ALIAS].ops.quote_name
-    fields: Sequence[Any] = model._meta.concrete_fields
     columns = ", ".join(names(field.column) for field in fields)
     places = ", ".join("%s" for _ in fields)
-    return f"INSERT INTO {names(model._meta.db_table)} ({columns}) VALUES ({places})"
+    return f"INSERT INTO {names(fields[0].model._meta.db_table)} ({columns}) VALUES ({places})"
 
 
 @functools.cache
 def _written_update(model: type[Model], names: tuple[str, ...]) -> str:
-    query: Any = model._base_manager.filter(pk=Given("pk")).query.chain(UpdateQuery)
-    query.add_update_values({name: Given(name) for name in names})
-    return str(query.get_compiler(DEFAULT_DB_ALIAS).as_sql()[0])
+    rows = model._base_manager.filter(pk=Given("pk"))
+    return _write_update(Update(rows, {name: Given(name) for name in names}))[0]
+
+
+def _write_update(update: Update) -> tuple[str, tuple[Any, ...]]:
+    query: Any = update.rows.query.chain(UpdateQuery)
+    query.add_update_values(update.values)
+    sql, params = query.get_compiler(DEFAULT_DB_ALIAS).as_sql()
+    return sql, tuple(params)
 
 
 def _write(query: QuerySet[Any, Any], connection: Any) -> _Written:
@@ -163,6 +208,8 @@ def _filled(param: Any, given: dict[str, Any], connection: Any) -> Any:
     value = given[param.name] if isinstance(param, Given) else param
     if isinstance(value, datetime.datetime):
         return connection.ops.adapt_datetimefield_value(value)
+    if isinstance(value, datetime.date):
+        return connection.ops.adapt_datefield_value(value)
     if isinstance(value, uuid.UUID) and not connection.features.has_native_uuid_field:
         return value.hex
     return value

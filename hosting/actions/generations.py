@@ -19,7 +19,7 @@ from django.utils import timezone
 from accounts.ledger import Line, record_usage, spend
 from accounts.limits import shared_budget_of
 from accounts.models import ApiKey, UsageRecord, User
-from accounts.prepared import Given, insert_row, prepared, update_rows
+from accounts.prepared import Given, insert_rows, prepared, update_rows
 from engine import wire
 from hosting.actions.admission import Asked, Terms, admit, unlimited
 from hosting.actions.background import enqueue
@@ -126,7 +126,7 @@ def start_generation(order: Order, *, num_together: int = 1, num_choices: int = 
         generation.meters = terms.meters
         command = order.command(generation, terms)
         generation.request = wire.encode(command)
-        insert_row(generation)
+        insert_rows([generation])
         transaction.on_commit(partial(submit, command, generation.request))
     return generation
 

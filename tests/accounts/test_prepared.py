@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError
-from django.db.models import Count, Max, QuerySet, Value
-from django.db.models.sql.compiler import SQLCompiler
+from django.db.models import Count, F, Max, QuerySet, Value
+from django.db.models.sql.compiler import SQLCompiler, SQLUpdateCompiler
 from django.forms.models import model_to_dict
 
 from accounts.keys import create_api_key
-from accounts.models import ApiKey, UsageRecord, User
-from accounts.prepared import Given, insert_row, prepared, update_rows
+from accounts.models import ApiKey, Spending, UsageRecord, User
+from accounts.prepared import Given, Update, insert_rows, prepared, prepared_update, update_rows
 
 pytestmark = pytest.mark.django_db
 
@@ -133,11 +133,12 @@ def test_rows_get_what_the_orm_would_give_them() -> None:
     assert model_to_dict(found[other.pk]) == model_to_dict(other)
 
 
-def test_to_update_no_rows_asks_nothing(
+def test_to_write_no_rows_asks_nothing(
     django_assert_num_queries: Callable[[int], AbstractContextManager[Any]],
 ) -> None:
     with django_assert_num_queries(0):
         update_rows(User, {})
+        insert_rows([])
 
 
 def test_rows_are_found_by_a_uuid() -> None:
@@ -161,7 +162,7 @@ def test_an_inserted_row_is_the_one_that_save_makes() -> None:
     saved, inserted = made(1), made(2)
     saved.pk, inserted.pk = 1001, 1002
     saved.save(force_insert=True)
-    insert_row(inserted)
+    insert_rows([inserted])
     assert (inserted._state.adding, inserted._state.db) == (False, saved._state.db)
     rows = [model_to_dict(UsageRecord.objects.get(pk=one.pk)) for one in (saved, inserted)]
     differing = {name for name in rows[0] if rows[0][name] != rows[1][name]}
@@ -171,4 +172,42 @@ def test_an_inserted_row_is_the_one_that_save_makes() -> None:
 def test_a_row_is_inserted_once() -> None:
     person = User.objects.get(email="p1@example.org")
     with pytest.raises(IntegrityError):
-        insert_row(User(pk=person.pk, email="another@example.org"))
+        insert_rows([User(pk=person.pk, email="another@example.org")])
+
+
+def test_rows_that_the_database_numbers_are_those_of_bulk_create(
+    django_assert_num_queries: Callable[[int], AbstractContextManager[Any]],
+) -> None:
+    def made(number: int) -> UsageRecord:
+        return UsageRecord(generation_id=uuid.UUID(int=number), model_name="demo", end="stop")
+
+    UsageRecord.objects.bulk_create([made(1)])
+    with django_assert_num_queries(1):
+        insert_rows([made(2), made(3)])
+    rows = [
+        model_to_dict(one, exclude=["id", "generation_id", "created_at"])
+        for one in UsageRecord.objects.filter(
+            generation_id__in=[made(n).generation_id for n in (1, 2, 3)]
+        )
+    ]
+    assert rows == 3 * rows[:1]
+    assert UsageRecord.objects.values("pk").distinct().count() == 3
+
+
+@prepared_update
+def _more() -> Update:
+    rows = Spending.objects.filter(subject=Given("subject"), day__gte=Given("day"))
+    return Update(rows, {"tokens": F("tokens") + Given("tokens")})
+
+
+def test_a_prepared_update_is_the_one_of_the_orm(monkeypatch: pytest.MonkeyPatch) -> None:
+    today, yesterday = FIRST.date(), (FIRST - DAY).date()
+    for subject in ("user:1", "user:2"):
+        for day in (yesterday, today):
+            Spending.objects.create(subject=subject, day=day, tokens=100)
+    assert _more(subject="user:1", day=today, tokens=7) == 1
+    monkeypatch.delattr(SQLUpdateCompiler, "as_sql")
+    assert _more(subject="user:1", day=yesterday, tokens=2**40) == 2
+    assert _more(subject="user:3", day=yesterday, tokens=1) == 0
+    counted = Spending.objects.order_by("subject", "day").values_list("tokens", flat=True)
+    assert list(counted) == [100 + 2**40, 107 + 2**40, 100, 100]
