@@ -40,11 +40,12 @@ class Outage:
 
 
 def connect(url: str, *, is_blocking: bool = False) -> Connection:
-    """A connection that never repeats a command by itself: who sends it knows what a repeat means.
+    """One connection, for one thread, that never repeats a command by itself: who sends it knows
+    what a repeat means.
 
     `is_blocking`: for reads that wait in Redis, without a time-out of the socket.
     """
-    return redis.Redis.from_url(
+    client = redis.Redis.from_url(
         url,
         protocol=2,
         decode_responses=True,
@@ -52,6 +53,10 @@ def connect(url: str, *, is_blocking: bool = False) -> Connection:
         socket_timeout=None if is_blocking else ANSWER_SECONDS,
         retry=Retry(NoBackoff(), 0),
     )
+    # The pool would look at the socket before every command, which lets another thread have the
+    # interpreter. `single_connection_client` connects at once; Redis may be away.
+    client.connection = client.connection_pool.make_connection()
+    return client
 
 
 class Scripts:
