@@ -45,7 +45,7 @@ def connect(url: str, *, is_blocking: bool = False) -> Connection:
 
     `is_blocking`: for reads that wait in Redis, without a time-out of the socket.
     """
-    client = redis.Redis.from_url(
+    client: Connection = redis.Redis.from_url(
         url,
         protocol=2,
         decode_responses=True,
