@@ -1,0 +1,31 @@
+"""A connection to Redis that one thread has for itself."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from engine.transport.connection import connect
+from tests.redis_process import RedisProcess
+
+
+def test_a_command_asks_no_pool_for_its_connection(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = connect(redis_url)
+    monkeypatch.delattr(redis.ConnectionPool, "get_connection")
+    assert client.set("a", "b")
+    assert client.get("a") == "b"
+
+
+def test_it_is_made_before_redis_is_there_and_outlives_its_restart(
+    mortal_redis: RedisProcess,
+) -> None:
+    mortal_redis.kill()
+    client = connect(mortal_redis.url)
+    for _ in range(2):
+        with pytest.raises(redis.ConnectionError):
+            client.ping()
+        mortal_redis.start()
+        assert client.ping()
+        mortal_redis.kill()
