@@ -18,7 +18,7 @@ import xxhash
 from engine.cache.owners import OWNER_BYTES, has_publication
 from engine.cache.record import Kind, RecordKey
 
-FORMAT = 4  # of this, of whose records are, and of the files' places
+FORMAT = 5  # of this, of whose records are, of the files' places and of what names a model
 CHAIN_STEP_SECONDS = 1e-6  # so much older than its parent is a block that was used with it
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (

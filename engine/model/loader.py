@@ -7,7 +7,6 @@ rows of other models go on between two of them.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib
 import json
 import struct
@@ -22,6 +21,7 @@ from mlx_lm.utils import load_model, load_tokenizer
 
 from engine.model import kernels
 from engine.model.capability import check_batching
+from engine.model.identity import identity_of
 from engine.model.load_faults import explain
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit
 
@@ -87,7 +87,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
             weight_bytes=num_weight_bytes(model),
             context_limit_tokens=context_limit(config) or DEFAULT_CONTEXT_TOKENS,
             is_batchable=bool(is_batchable),
-            identity=_identity(path, model),
+            identity=identity_of(path, model),
         )
     # mlx_lm raises whatever a broken folder provokes; the load ends here with one clear error.
     except Exception as error:
@@ -169,24 +169,6 @@ def evaluate_weights(model: Any) -> Iterator[float]:
 def _parameters(model: Any) -> list[tuple[str, mx.array]]:
     parameters: Any = tree_flatten(model.parameters())
     return list(parameters)
-
-
-def _identity(path: Path, model: Any) -> dict[str, str]:
-    """Files that say what the model is, by content; weights by header, size and time of writing."""
-    fields = {"dtype": str(next((a.dtype for _, a in _parameters(model)), None))}
-    for name in ("config.json", "tokenizer.json", "adapter_config.json"):
-        if (path / name).exists():
-            fields[name] = hashlib.sha256((path / name).read_bytes()).hexdigest()
-    for file in sorted(path.glob("*.safetensors")):
-        about = file.stat()
-        fields[file.name] = f"{_header_hash(file)} {about.st_size} {about.st_mtime_ns}"
-    return fields
-
-
-def _header_hash(file: Path) -> str:
-    with file.open("rb") as stream:
-        (size,) = struct.unpack("<Q", stream.read(8))
-        return hashlib.sha256(stream.read(size)).hexdigest()
 
 
 def _tensor_bytes(file: Path, *, casts_to_float32: bool) -> int:
