@@ -52,14 +52,15 @@ class Prefixes:
 
 
 def _open_disk(config: EngineConfig, files: Files | None) -> DiskTier | None:
-    """None when it is switched off, or the folder cannot be used: the engine serves without."""
+    """None when it is switched off, and then what it kept is deleted: nobody else would hear that
+    a part of it is to be forgotten. None, too, where the folder cannot be used."""
     directory = config.data_dir / "cache" / config.name
+    if 0 in (config.cache_disk_bytes, config.cache_memory_bytes):  # all comes through memory
+        shutil.rmtree(directory, ignore_errors=True)
+        return None
     try:
-        budget = _disk_budget(config, directory)
-        if budget == 0 or config.cache_memory_bytes == 0:
-            return None  # what comes from disk comes through memory
         limits = DiskLimits(
-            budget_bytes=budget,
+            budget_bytes=_disk_budget(config, directory),
             free_floor_bytes=_FREE_FLOOR_BYTES,
             daily_write_bytes=config.cache_daily_write_bytes,
         )

@@ -2,7 +2,8 @@
 
 It does not know the files themselves. Every row is under a checksum of its own. Durability: WAL
 with synchronous=OFF; a power cut may cost rows or leave rows without files, and both read as a
-miss. Owner: the cache-io thread.
+miss. Where the disk has no room for an index, or does not take it, it is one in memory until the
+next start: what lies on the disk is nobody's then. Owner: the cache-io thread.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from engine.cache.owners import OWNER_BYTES, has_publication
 from engine.cache.record import Kind, RecordKey
 
 FORMAT = 5  # of this, of whose records are, of the files' places and of what names a model
+LOCKED_SECONDS = 0.25  # what another program that has it open may take
 CHAIN_STEP_SECONDS = 1e-6  # so much older than its parent is a block that was used with it
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
@@ -48,22 +50,39 @@ class Row:
 
 class DiskIndex:
     def __init__(self, path: Path) -> None:
-        """Open or make the index; one of another format or a broken one is started anew."""
+        """Open or make the index; one of another format or a broken one is started anew, and one
+        that cannot be read or written: of `fault`, where not even a new one can."""
         self._path = path
         self.num_corrupt = 0
+        self.fault: sqlite3.Error | None = None
         try:
-            self._connection = self._open()
+            self._connection = self._open(path)
             self._rows = self._read_rows()
         except sqlite3.DatabaseError:
-            self._unlink()
-            self._connection = self._open()
+            self._connection = self._begin_anew()
             self._rows = []
 
-    def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
-        self._path.chmod(0o600)
+    def _begin_anew(self) -> sqlite3.Connection:
+        self._unlink()
+        try:
+            return self._open(self._path)
+        except sqlite3.DatabaseError as error:
+            self.fault = error
+            self._unlink()
+            return self._open(None)
+
+    def _open(self, path: Path | None) -> sqlite3.Connection:
+        """In memory without a path."""
+        connection = sqlite3.connect(
+            path or ":memory:",
+            timeout=LOCKED_SECONDS,
+            check_same_thread=False,
+            isolation_level=None,
+        )
         with contextlib.ExitStack() as failed:
             failed.callback(connection.close)
+            if path is not None:
+                path.chmod(0o600)
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             if found not in (0, FORMAT):
                 raise sqlite3.DatabaseError("another format")

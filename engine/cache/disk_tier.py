@@ -232,6 +232,8 @@ class DiskTier:
 
     def _read_index(self) -> None:
         self.index = DiskIndex(self._directory / "index.sqlite3")
+        if self.index.fault is not None:
+            self._count_write_error(self.index.fault)
         self.used_bytes = self.index.total_bytes()
         day = self._today()
         self._written = (day, self.index.written_bytes(day))

@@ -6,15 +6,17 @@ import contextlib
 import dataclasses
 import os
 import random
+import resource
 import shutil
 import sqlite3
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from engine.cache.disk_index import DiskIndex
+from engine.cache.disk_index import LOCKED_SECONDS, DiskIndex
 from engine.cache.disk_tier import DiskLimits
 from engine.cache.files import RealFiles
 from engine.cache.owners import OwnerKind, owner_name
@@ -201,6 +203,63 @@ def test_an_index_that_cannot_be_written_costs_the_save_only(tmp_path: Path) -> 
     assert disk.sweep()
     assert disk.counters.num_write_errors > 3
     assert not list(tmp_path.glob("*.tmp"))
+
+
+@contextlib.contextmanager
+def no_room() -> Iterator[None]:
+    """No file of this process may grow, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Another program writes to the index and does not come to an end."""
+    with contextlib.closing(sqlite3.connect(directory / "index.sqlite3")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@pytest.mark.parametrize("was_there", [True, False])
+def test_a_full_disk_stops_no_start_and_is_told(tmp_path: Path, was_there: bool) -> None:
+    rows = make_rows(3)
+    if was_there:
+        disk = make_disk(tmp_path)
+        disk.save(rows[0], arrays_of(rows[0]))
+        disk.close()
+    with no_room():
+        disk = make_disk(tmp_path)
+        assert disk.counters.last_error
+        assert not disk.save(rows[1], arrays_of(rows[1])).is_persisted
+    assert disk.save(rows[1], arrays_of(rows[1])).is_persisted
+    assert not disk.counters.hindrance
+    assert disk.load(rows[1].record, rows[1].tokens) is not None
+    while not disk.sweep():
+        pass
+    assert len(record_files(tmp_path)) == 1, "what no index names any more is gone"
+    disk.close()
+    disk = make_disk(tmp_path)
+    assert not disk.index.take_rows()
+    assert disk.save(rows[2], arrays_of(rows[2])).is_persisted
+
+
+def test_an_index_that_another_program_holds_stops_neither_start_nor_use(tmp_path: Path) -> None:
+    rows = make_rows(3)
+    disk = make_disk(tmp_path)
+    disk.save(rows[0], arrays_of(rows[0]))
+    with locked(tmp_path):
+        started = time.monotonic()
+        assert not disk.save(rows[1], arrays_of(rows[1])).is_persisted
+        assert time.monotonic() - started < 8 * LOCKED_SECONDS
+        disk.close()
+        disk = make_disk(tmp_path)
+        assert disk.save(rows[1], arrays_of(rows[1])).is_persisted
+    disk.close()
+    assert [one.record for one in make_disk(tmp_path).index.take_rows()] == [rows[1].record]
 
 
 def test_opening_ten_thousand_records_takes_less_than_a_second(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""The prefix cache as settings make it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from engine.cache.report import cache_status
+from engine.config import EngineConfig
+from engine.prefixes import Prefixes
+from tests.engine.cache.toys import arrays_of, make_rows, record_files
+
+GIB = 2**30
+
+
+def config(folder: Path, **settings: int) -> EngineConfig:
+    return EngineConfig(name="engine-1", redis_url="", data_dir=folder, **settings)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Path]:
+    """The folder of an engine that has kept something."""
+    with closing(Prefixes(config(tmp_path), ceiling_bytes=GIB)) as prefixes:
+        disk = prefixes.cache.io.disk  # type: ignore[union-attr]
+        (row,) = make_rows(1)
+        assert disk.save(row, arrays_of(row)).is_persisted
+    yield tmp_path / "cache" / "engine-1"
+
+
+def test_what_was_kept_is_known_after_a_restart(kept: Path, tmp_path: Path) -> None:
+    with closing(Prefixes(config(tmp_path), ceiling_bytes=GIB)) as prefixes:
+        assert len([*prefixes.cache.nodes]) == 1
+
+
+@pytest.mark.parametrize("setting", ["cache_disk_bytes", "cache_memory_bytes"])
+def test_a_tier_that_is_off_keeps_nothing_that_it_kept(
+    kept: Path, tmp_path: Path, setting: str
+) -> None:
+    assert record_files(kept)
+    with closing(Prefixes(config(tmp_path, **{setting: 0}), ceiling_bytes=GIB)) as prefixes:
+        assert cache_status(prefixes.cache).disk is None
+    assert not kept.exists()
+
+
+def test_a_disk_without_room_has_a_tier_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    with closing(Prefixes(config(tmp_path), ceiling_bytes=GIB)) as prefixes:
+        disk = prefixes.cache.io.disk  # type: ignore[union-attr]
+        (row,) = make_rows(1)
+        assert not disk.save(row, arrays_of(row)).is_persisted
+        told = cache_status(prefixes.cache).disk
+        assert told is not None and told.hindrance
