@@ -125,6 +125,9 @@ class ModelHandle:
         now = self._wall_clock()
         return tuple(live.row_status(now=now) for live in self._live.values())
 
+    def forget_owner(self, owner: bytes) -> None:
+        self._keeping.forget_owner(owner, self._live.values())
+
     def get_live(self, request_id: str) -> LiveRequest | None:
         return self._live.get(request_id)
 

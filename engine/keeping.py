@@ -6,10 +6,11 @@ It does not know what is worth a copy; reuse.py does. Owner: the model thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from engine.core.step import Step
 from engine.live_request import LiveRequest
+from engine.reuse import owners_of
 from engine.safe_reuse import Reuse
 
 
@@ -29,6 +30,11 @@ class Keeping:
         sequence = live.sequence
         if sequence.row_id is not None and sequence.computed_tokens > 0 and not live.is_kept:
             self._departing[sequence.row_id] = live
+
+    def forget_owner(self, owner: bytes, lives: Iterable[LiveRequest]) -> None:
+        """Of these requests, and of rows that are leaving, nothing is kept for it any more."""
+        for live in (*lives, *self._departing.values()):
+            live.is_forgotten |= owner in owners_of(live.delivery.work)
 
     def clear(self) -> None:
         """All rows are void."""

@@ -211,7 +211,8 @@ class PrefixReuse:
     def keep_opening(self, live: LiveRequest) -> None:
         """The row's first token is being drawn: what from."""
         sequence = live.sequence
-        if sequence.row_id is None or sequence.num_prompt_tokens <= LEAST_TOKENS:
+        is_short = sequence.num_prompt_tokens <= LEAST_TOKENS
+        if sequence.row_id is None or is_short or live.is_forgotten:
             return
         logits = self._rows.copy_logits(sequence.row_id)
         if logits is not None:
@@ -251,7 +252,7 @@ class PrefixReuse:
         """Copy what nobody has stored of what the row holds."""
         row_id = live.sequence.row_id
         found = self._rows.find_row(row_id) if row_id is not None else None
-        if found is None:
+        if found is None or live.is_forgotten:
             return None
         row, held_tokens = found
         stop = min(held_tokens, len(live.sequence.token_ids))

@@ -141,10 +141,17 @@ class Worker:
             case wire.ClearCache(model=name, tier=tier):
                 self._prefixes.clear(name, tiers=BOTH_TIERS if tier is None else (tier,))
             case wire.ForgetTenant(tenant=tenant):
-                self._prefixes.forget_owner(owner_name(OwnerKind.PERSON, tenant))
+                self._forget_owner(owner_name(OwnerKind.PERSON, tenant))
             case wire.Unpublish(publication=publication):
-                self._prefixes.forget_owner(owner_name(OwnerKind.PUBLICATION, publication))
+                self._forget_owner(owner_name(OwnerKind.PUBLICATION, publication))
         return []
+
+    def _forget_owner(self, owner: bytes) -> None:
+        """What is kept, and what would be of the requests that are worked on."""
+        self._prefixes.forget_owner(owner)
+        for handle in self._pool.handles:
+            if isinstance(handle, ModelHandle):
+                handle.forget_owner(owner)
 
     def _turn_of(self, handle: Handle, limits: Limits) -> Events:
         others = strictest(self._decoding_beside(handle))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+from collections.abc import Sequence
 from functools import partial
 
 from django.db import transaction
@@ -21,10 +22,21 @@ _KEPT = datetime.timedelta(days=7)  # longer than an engine is down while Redis 
 logger = logging.getLogger(__name__)
 
 
-def forget(*, tenant: str = "", publication: str = "", request_ids: list[str]) -> None:
-    """What is kept for this tenant or this published prompt alone, and what was said in these
-    requests. Call it in the transaction that deletes the rows."""
-    due = Forgetting.objects.create(tenant=tenant, publication=publication, request_ids=request_ids)
+def forget(
+    *,
+    tenant: str = "",
+    publication: str = "",
+    model_name: str = "",
+    request_ids: Sequence[str] = (),
+) -> None:
+    """What is kept for this tenant or this published prompt alone, or of this model, and what was
+    said in these requests. Call it in the transaction that deletes the rows."""
+    due = Forgetting.objects.create(
+        tenant=tenant,
+        publication=publication,
+        model_name=model_name,
+        request_ids=list(request_ids),
+    )
     transaction.on_commit(partial(_tell_soon, due))
 
 
@@ -64,5 +76,7 @@ def _tell(due: Forgetting) -> None:
         client.forget_tenant(due.tenant)
     if due.publication:
         client.unpublish(due.publication)
+    if due.model_name:
+        client.clear_cache(due.model_name)
     client.forget_events(due.request_ids)
     Forgetting.objects.filter(pk=due.pk).update(told_at=timezone.now(), request_ids=[])

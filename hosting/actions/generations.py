@@ -136,7 +136,7 @@ def cancel_generation(generation: Generation) -> None:
     with transaction.atomic():
         open_row = Generation.objects.open().filter(pk=generation.pk)
         if open_row.update(is_cancel_requested=True):
-            transaction.on_commit(partial(_send_cancel, str(generation.pk)))
+            transaction.on_commit(partial(send_cancel, str(generation.pk)))
 
 
 def settle_generation(request_id: str) -> bool:
@@ -208,7 +208,7 @@ def submit(command: Submitted, line: str, *, is_again: bool = False) -> None:
         logger.warning("submission put off", extra={"request_id": command.request_id})
 
 
-def _send_cancel(request_id: str) -> None:
+def send_cancel(request_id: str) -> None:
     try:
         get_client().cancel(request_id)
     except EngineUnavailable:

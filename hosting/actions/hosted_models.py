@@ -16,6 +16,7 @@ from accounts.limits import allowance_of
 from accounts.models import AuditRecord, User
 from engine import wire
 from hosting.actions.background import enqueue
+from hosting.actions.forgetting import forget
 from hosting.actions.memory_limits import memory_limits
 from hosting.actions.model_folder import FolderDescription, NotAModelFolder, describe_folder
 from hosting.actions.publications import unpublish
@@ -98,11 +99,12 @@ def set_pinned(model: HostedModel, *, is_pinned: bool) -> None:
 
 
 def remove_model(model: HostedModel) -> None:
-    """Forget the registration; the weights on disk stay."""
+    """Forget the registration, and what engines keep of its prompts; the weights on disk stay."""
     with transaction.atomic():
         for prompt in model.published_prompts.all():
             unpublish(prompt)
         model.delete()
+        forget(model_name=model.name)
         transaction.on_commit(publish_models)
 
 

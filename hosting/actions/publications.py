@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from engine import wire
 from hosting.actions.forgetting import forget
+from hosting.actions.generations import send_cancel
 from hosting.actions.outcome import Outcome, fold
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import PublishedPrompt
@@ -35,11 +36,14 @@ def publish(prompt: PublishedPrompt) -> None:
 
 
 def unpublish(prompt: PublishedPrompt) -> None:
-    """From now on it is nobody's; the engines delete what was kept for it alone."""
+    """From now on it is nobody's; the engines delete what was kept for it alone, and keep nothing
+    of what still waits to be computed for it."""
     publication = prompt.publication
     with transaction.atomic():
+        if prompt.request_id is not None:
+            transaction.on_commit(partial(send_cancel, str(prompt.request_id)))
         prompt.delete()
-        forget(publication=publication, request_ids=[])
+        forget(publication=publication)
 
 
 def look_after_publications() -> None:

@@ -19,6 +19,7 @@ class Forgetting(models.Model):
 
     tenant = models.CharField(max_length=100, blank=True)
     publication = models.CharField(max_length=100, blank=True)
+    model_name = models.CharField(max_length=200, blank=True)
     request_ids = models.JSONField(default=list)
     told_at = models.DateTimeField(null=True, db_index=True)
     created_at = models.DateTimeField(default=timezone.now, editable=False)

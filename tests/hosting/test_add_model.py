@@ -203,6 +203,8 @@ def test_a_removed_model_is_served_no_more(rig: Rig, folder: Path) -> None:
     model = add_model(str(folder), name="one")
     remove_model(model)
     assert published(rig) == []
+    (told,) = rig.redis.xrange(wire.Keys.FORGET)
+    assert wire.decode(told[1]["m"]) == wire.ClearCache(model="one")
 
 
 def test_the_demo_model_is_the_first_default(rig: Rig, folder: Path, settings: Any) -> None:

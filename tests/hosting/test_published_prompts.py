@@ -14,7 +14,8 @@ from accounts.models import User
 from engine import wire
 from engine.transport.connection import connect
 from hosting.actions.generations import Order, start_generation
-from hosting.actions.publications import look_after_publications, publish
+from hosting.actions.publications import look_after_publications, publish, unpublish
+from hosting.engine_client import get_client
 from hosting.models import Generation, HostedModel, PublishedPrompt
 from tests.hosting.hostile_requests import NOT_STORABLE
 from tests.makers import make_finished, make_status
@@ -157,6 +158,15 @@ def test_in_team_mode_requests_name_the_persons_groups(
     start_generation(order)
     (command,) = submitted(redis_url)
     assert command.cache_teams == ((f"group:{group.pk}",) if is_shared else ())
+
+
+def test_what_is_withdrawn_before_it_was_computed_never_is(
+    prompt: PublishedPrompt, redis_url: str
+) -> None:
+    unpublish(prompt)
+    ((_, end),) = get_client().read_events(str(prompt.request_id))
+    assert isinstance(end, wire.Finished)
+    assert end.reason is wire.FinishReason.CANCELLED
 
 
 def test_members_may_not_publish(page: Client) -> None:
