@@ -19,7 +19,6 @@ owners.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -228,7 +227,7 @@ class PrefixCache:
         self._records.write_owners()
         if not self._rules_of(query.model).is_on_disk:
             return
-        used_at = time.time()
+        used_at = self._records.next_use()
         spans = [*query.spans()]
         if query.needs.has_boundaries:  # elsewhere what follows the last token is soon computed
             spans.append(query.chain.opening(query.num_tokens))

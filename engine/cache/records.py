@@ -13,7 +13,7 @@ from typing import Any
 
 from engine import wire
 from engine.cache.captures import Contents, Payload
-from engine.cache.disk_index import Row
+from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.io_thread import CacheIO, Saved
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.node import Node
@@ -23,6 +23,7 @@ from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import TOKEN_BYTES, Span, block_key
 
 EVERY_TIER = tuple(wire.CacheTier)
+_LEAST_USE_SECONDS = 1024 * CHAIN_STEP_SECONDS  # between two uses, of chains of so many blocks
 
 
 class Records:
@@ -45,7 +46,9 @@ class Records:
         self._contents = contents
         self._uncomputed: list[tuple[Node, Kind, Any]] = []
         self._unwritten: dict[bytes, Node] = {}  # on disk with fewer owners than they have
+        self._used_at = 0.0  # what lies on disk was used last
         for row in sorted(rows, key=lambda row: row.tokens):  # siblings come in their order
+            self._used_at = max(self._used_at, row.used_at)
             self._add_row(row)
 
     # --- in memory
@@ -98,7 +101,7 @@ class Records:
         self._memory.touch(reversed(chain))
         written = [one for one in chain if self._is_on_disk(one)]
         if self._io is not None and written:
-            used_at = time.time()
+            used_at = self.next_use()
             self._io.maintain(lambda disk: disk.touch(written, used_at))
 
     def set_shares(self, model: str, *, memory: float, disk: float) -> None:
@@ -133,6 +136,12 @@ class Records:
             self._unwritten.clear()
 
     # --- on disk
+
+    def next_use(self) -> float:
+        """Unix time, but later than all of before whatever the clock says: what was used last
+        leaves the disk last, also when the clock was ahead."""
+        self._used_at = max(time.time(), self._used_at + _LEAST_USE_SECONDS)
+        return self._used_at
 
     def save(self, node: Node, *, used_at: float) -> None:
         """Hand what is in memory and not on disk to the writer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -63,6 +64,47 @@ def test_of_a_prompt_that_the_disk_has_no_room_for_the_beginning_stays(tmp_path:
         rows=rows,
     )
     assert again.plan(ASKED).num_tokens >= 2 * BLOCK_TOKENS
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_after_a_clock_that_was_ahead_what_was_used_last_leaves_the_disk_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    prompts = [range(first, first + 2 * BLOCK_TOKENS) for first in range(1, 60_000, 10_000)]
+    limits = dataclasses.replace(UNLIMITED, budget_bytes=16_000)  # two of them
+    ahead = time.time() + 1e8
+
+    def begin() -> tuple[CacheIO, PrefixCache]:
+        disk = make_disk(tmp_path, limits=limits)
+        rows = disk.index.take_rows()
+        io = CacheIO(disk, max_queued_bytes=1 << 30)
+        return io, PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS, rows=rows)
+
+    def use(prompt: range) -> None:
+        compute(cache, query(prompt))
+        cache.persist(query(prompt))
+        wait_until(lambda: io.is_idle)
+        cache.take_fetched()
+
+    io, cache = begin()
+    with monkeypatch.context() as patched:
+        patched.setattr(time, "time", lambda: ahead)
+        for prompt in prompts[:3]:
+            use(prompt)
+    if restarts:
+        assert io.close(wait_seconds=10)
+        io, cache = begin()
+    for prompt in prompts[3:]:
+        use(prompt)
+    assert io.close(wait_seconds=10)
+    again = PrefixCache(
+        MemoryTier(budget_bytes=0),
+        None,
+        contents=CONTENTS,
+        rows=make_disk(tmp_path, limits=limits).index.take_rows(),
+    )
+    kept = [again.plan(query([*prompt, 7])).num_tokens for prompt in prompts]
+    assert kept == [0, 0, 0, 0, 2 * BLOCK_TOKENS, 2 * BLOCK_TOKENS]
 
 
 def test_of_a_prompt_used_on_disk_the_end_leaves_first(tmp_path: Path) -> None:
