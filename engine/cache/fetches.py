@@ -61,10 +61,14 @@ class Fetches:
         fetch = self._fetches.get(request_id)
         return fetch is not None and fetch.is_under_way
 
-    def disk_tokens(self, request_id: str) -> int:
-        """So many tokens of what is in memory now came from disk for this request, at most."""
+    def take_disk_tokens(self, request_id: str) -> int:
+        """So many tokens of what is in memory now came from disk for this request, at most; told
+        once, for a row that was taken away finds them in memory."""
         fetch = self._fetches.get(request_id)
-        return fetch.disk_tokens if fetch is not None else 0
+        if fetch is None:
+            return 0
+        taken, fetch.disk_tokens = fetch.disk_tokens, 0
+        return taken
 
     def fault(self, request_id: str) -> Miss | None:
         """Why less is in memory than the disk was asked for; None where nothing is lacking."""

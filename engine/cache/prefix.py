@@ -119,7 +119,7 @@ class PrefixCache:
 
         `begun` is how the request began: the disk's reasons are better known than memory's.
         """
-        disk_tokens = min(self._fetches.disk_tokens(request_id), plan.num_tokens)
+        disk_tokens = min(self._fetches.take_disk_tokens(request_id), plan.num_tokens)
         miss = plan.miss
         if miss is not Miss.NONE and begun is not None and begun.miss == Miss.SLOWER:
             miss = Miss.SLOWER
@@ -132,14 +132,22 @@ class PrefixCache:
             disk_tokens=disk_tokens,
             miss=miss,
         )
-        return _prefix_use(plan, miss, disk_tokens)
+        self.statistics.count_missed(
+            query.model,
+            miss,
+            query.num_tokens - plan.num_tokens,
+            request_id=request_id,
+            is_racing=self.is_fetching(request_id),
+        )
+        told_tokens = disk_tokens if begun is None else max(disk_tokens, begun.disk_tokens)
+        return _prefix_use(plan, miss, told_tokens)
 
     def used_late(
         self, query: Query, plan: RestorePlan, *, gained_tokens: int, request_id: str
     ) -> wire.PrefixUse:
         """A row that had begun to compute goes on from what came from disk meanwhile."""
         self._keep_young(plan, request_id)
-        self.statistics.models[query.model].count_late(gained_tokens=gained_tokens)
+        self.statistics.count_late(request_id, gained_tokens)
         return _prefix_use(plan, plan.miss, gained_tokens)
 
     def count_fault(self, model: str) -> None:
@@ -149,6 +157,7 @@ class PrefixCache:
     def release(self, request_id: str) -> None:
         """The request has ended: what it used may leave, what it still wants from disk is void."""
         self._fetches.forget(request_id)
+        self.statistics.end_race(request_id)
         self.memory.unpin(reversed(self._pinned.pop(request_id, [])))
 
     # --- from disk

@@ -24,17 +24,21 @@ class ModelCounters:
         return self.hit_memory_tokens + self.hit_disk_tokens
 
     def count(self, *, asked_tokens: int, hit_tokens: int, disk_tokens: int, miss: Miss) -> None:
+        """But for what was missed."""
         self.num_lookups += 1
         self.looked_up_tokens += asked_tokens
         self.hit_disk_tokens += disk_tokens
         self.hit_memory_tokens += hit_tokens - disk_tokens
         self.misses[miss.value] += 1
-        self.missed_tokens[miss.value] += asked_tokens - hit_tokens
 
-    def count_late(self, *, gained_tokens: int) -> None:
-        """These were counted as missed, but the disk brought them before they were computed."""
-        self.hit_disk_tokens += gained_tokens
-        self.missed_tokens[Miss.LATE.value] -= gained_tokens
+
+@dataclasses.dataclass(slots=True)
+class _Race:
+    """A row computes what it missed while the disk still reads it."""
+
+    model: str
+    miss: Miss
+    missed_tokens: int
 
 
 @dataclasses.dataclass(slots=True)
@@ -52,6 +56,30 @@ class CacheStatistics:
     num_late_restores: int = 0
     restore_seconds: float = 0.0
     slowest_restore_seconds: float = 0.0
+    _races: dict[str, _Race] = dataclasses.field(default_factory=dict)  # by request_id
+
+    def count_missed(
+        self, model: str, miss: Miss, num_tokens: int, *, request_id: str, is_racing: bool
+    ) -> None:
+        """`is_racing`: the disk may still bring them; they are counted with `end_race`, for a
+        counter never goes back."""
+        self.end_race(request_id)
+        if is_racing:
+            self._races[request_id] = _Race(model, miss, num_tokens)
+        else:
+            self.models[model].missed_tokens[miss.value] += num_tokens
+
+    def count_late(self, request_id: str, num_tokens: int) -> None:
+        """The disk has brought these before they were computed."""
+        race = self._races[request_id]
+        race.missed_tokens -= num_tokens
+        self.models[race.model].hit_disk_tokens += num_tokens
+
+    def end_race(self, request_id: str) -> None:
+        """What it missed it has computed."""
+        race = self._races.pop(request_id, None)
+        if race is not None:
+            self.models[race.model].missed_tokens[race.miss.value] += race.missed_tokens
 
     def count_restore(self, seconds: float, *, is_late: bool) -> None:
         self.num_restores += 1

@@ -80,3 +80,25 @@ def test_what_comes_from_disk_for_its_second_row_does_not_count(tmp_path: Path) 
     wait_until(lambda: engine.io.is_idle)
     assert engine.run(awaits_disk=False)[request_id][1].cached_tokens == 0
     engine.close()
+
+
+def test_what_came_from_disk_is_counted_from_there_once(tmp_path: Path) -> None:
+    """A row that was taken away finds it in memory."""
+    engine = Engine(NAME, directory=tmp_path)
+    engine.answer(PROMPT)
+    engine.close()
+    engine = Engine(NAME, directory=tmp_path)
+    request_id = engine.start(PROMPT, max_tokens=30)
+    wait_until(lambda: engine.io.is_idle)
+    assert engine.cache.take_fetched() == [request_id]
+    engine.handle.fetched(request_id)
+    turn_until_computed(engine, request_id, len(PROMPT) + 1)
+    counters = engine.cache.statistics.models[NAME]
+    from_disk = counters.hit_disk_tokens
+    assert from_disk > 2000
+    engine.handle.preempt(engine.handle.newest_row)
+    engine.run()
+    assert counters.num_lookups == 2
+    assert counters.hit_disk_tokens == from_disk
+    assert counters.hit_memory_tokens >= from_disk
+    engine.close()

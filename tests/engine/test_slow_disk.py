@@ -58,7 +58,9 @@ def test_a_disk_that_never_answers_costs_a_little_patience_only(tmp_path: Path) 
     tokens, usage = engine.run(awaits_disk=False)[request_id]
     assert tokens == expected
     assert usage.cached_tokens == 0
-    assert engine.cache.statistics.models[NAME].misses == {"late": 1}
+    counters = engine.cache.statistics.models[NAME]
+    assert counters.misses == {"late": 1}
+    assert counters.missed_tokens == {"late": len(prompt)}
     files.go.set()
     engine.close()
 
@@ -84,10 +86,13 @@ def test_a_late_disk_lets_the_prompt_leap_ahead(name: str, tmp_path: Path) -> No
     engine, expected = reopened_after(prompt, tmp_path, files, name=name)
     request_id = engine.start(prompt)
     turn_until_computed(engine, request_id, 1)
+    counters = engine.cache.statistics.models[name]
+    assert not counters.missed_tokens, "the disk may still bring them, and no counter goes back"
     files.go.set()
     wait_until(lambda: engine.io is not None and engine.io.is_idle)
     tokens, usage = engine.run(awaits_disk=False)[request_id]
     assert tokens == expected
     assert 1000 < usage.cached_tokens < len(prompt)
-    assert engine.cache.statistics.models[name].hit_disk_tokens == usage.cached_tokens
+    assert counters.hit_disk_tokens == usage.cached_tokens
+    assert counters.missed_tokens == {"late": len(prompt) - usage.cached_tokens}
     engine.close()
