@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
+import mlx_lm
 from mlx.utils import tree_flatten
 
+KERNELS = 1  # counts what changes keys and values beyond rounding: a repair of what we compute
 _READ_WHOLE = ("config.json", "tokenizer.json", "adapter_config.json")
 _SAMPLES, _SAMPLE_BYTES = 1024, 4096
 
@@ -18,9 +21,13 @@ _SAMPLES, _SAMPLE_BYTES = 1024, 4096
 def identity_of(path: Path, model: Any) -> dict[str, str]:
     """Small files by their content; weights by size, time of writing and samples of their content,
     for a copy may keep size and time. In which numbers they are computed with is seen from all
-    parameters: of quantised ones the first are packed integers in any case."""
+    parameters: of quantised ones the first are packed integers in any case. What computes them, for
+    what was computed wrongly is not to outlive its repair."""
     parameters: Any = tree_flatten(model.parameters())
-    fields = {"dtypes": " ".join(sorted({str(array.dtype) for _, array in parameters}))}
+    fields = {
+        "dtypes": " ".join(sorted({str(array.dtype) for _, array in parameters})),
+        "computed by": f"{mx.__version__} {mlx_lm.__version__} {KERNELS}",
+    }
     for name in _READ_WHOLE:
         if (path / name).exists():
             fields[name] = hashlib.sha256((path / name).read_bytes()).hexdigest()

@@ -55,6 +55,15 @@ def test_another_config_or_tokenizer_is_another_model(folder: Path, name: str) -
     assert identity_of(folder, Toy()) != before
 
 
+@pytest.mark.parametrize("what", ["mlx.core.__version__", "engine.model.identity.KERNELS"])
+def test_what_another_version_computed_is_not_taken(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    before = identity_of(folder, Toy())
+    monkeypatch.setattr(what, "another")
+    assert identity_of(folder, Toy()) != before
+
+
 def test_a_quantised_model_in_other_numbers_is_another_model(folder: Path) -> None:
     """Its first parameters are packed integers, however its scales are cast."""
     layer = nn.QuantizedLinear(64, 64)
