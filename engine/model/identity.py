@@ -26,7 +26,7 @@ def identity_of(path: Path, model: Any) -> dict[str, str]:
     parameters: Any = tree_flatten(model.parameters())
     fields = {
         "dtypes": " ".join(sorted({str(array.dtype) for _, array in parameters})),
-        "computed by": f"{mx.__version__} {mlx_lm.__version__} {KERNELS}",
+        "computed by": f"{mx.__version__} {mlx_lm.__version__} {KERNELS}",  # type: ignore[attr-defined]
     }
     for name in _READ_WHOLE:
         if (path / name).exists():
