@@ -9,11 +9,13 @@ stranger's too. What is a little too large still gets the API's own 413.
 from __future__ import annotations
 
 import gc
+from http import HTTPStatus
 from typing import Any
 
 from daphne.cli import CommandLineInterface
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server
+from twisted.web.http import RESPONSES
 
 MAX_BODY_BYTES = 64 * 1024 * 1024  # twice DATA_UPLOAD_MAX_MEMORY_SIZE
 TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -64,9 +66,15 @@ class LimitedServer(Server):
         """Ours takes the place of the one that Daphne's `run` makes."""
 
 
+def name_every_status() -> None:
+    """Twisted knows no 422 and no 429, and says "Unknown Status"."""
+    RESPONSES.update({int(one): one.phrase.encode() for one in HTTPStatus if one not in RESPONSES})
+
+
 class LimitedCommand(CommandLineInterface):
     server_class = LimitedServer
 
 
 if __name__ == "__main__":
+    name_every_status()
     LimitedCommand.entrypoint()

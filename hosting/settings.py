@@ -90,6 +90,8 @@ LOGOUT_REDIRECT_URL = "sign-in"
 ACCOUNTS_EXAMPLE_MODEL = "hosting.actions.hosted_models.default_model_name"
 # The names of the models that a person may use
 ACCOUNTS_MODELS_OF = "hosting.actions.hosted_models.names_for"
+# The names of all models
+ACCOUNTS_MODEL_NAMES = "hosting.actions.hosted_models.model_names"
 # How a person is deleted with everything that the service keeps of them
 ACCOUNTS_DELETE_PERSON = "hosting.actions.my_data.delete_person"
 ACCOUNTS_ACCESS_ENDED = "hosting.actions.access.end_open_generations"
@@ -239,13 +241,13 @@ REST_FRAMEWORK = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "hosting.api.negotiation.AlwaysJson",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "hosting.api.schema.Schema",
     "EXCEPTION_HANDLER": "hosting.api.errors.handle_exception",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Hearth API",
-    "DESCRIPTION": "The models of this installation, in OpenAI's dialect.",
+    "DESCRIPTION": "The models of this installation, in OpenAI's and Anthropic's dialects.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/v1",

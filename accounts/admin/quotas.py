@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.utils.module_loading import import_string
 from unfold.admin import StackedInline
 from unfold.widgets import UnfoldAdminTextInputWidget
 
@@ -57,6 +59,17 @@ class QuotaForm(FreshForm):
         model = Quota
         fields = "__all__"
 
+    def clean_allowed_models(self) -> list[str]:
+        """Whoever may use only what there is not may use nothing. What is gone since stays."""
+        names: list[str] = self.cleaned_data["allowed_models"]
+        known: list[str] = import_string(settings.ACCOUNTS_MODEL_NAMES)()
+        kept = self.initial.get("allowed_models") or []
+        if unknown := [name for name in names if name not in {*known, *kept}]:
+            raise forms.ValidationError(
+                f"There is no model {unknown[0]}. Models: {', '.join(known) or 'none yet'}."
+            )
+        return names
+
 
 class QuotaInline(FreshFormMixin, StackedInline):
     """Empty fields limit nothing here."""
@@ -91,7 +104,13 @@ class EverybodysQuotaAdmin(AuditedAdmin):
     form = QuotaForm
     fieldsets = _fieldsets(_ROWS)
     empty_help = "These hold where a person, a group or a key has none of its own."
-    list_display = ["owner", "max_concurrent", "requests_per_minute", "tokens_per_day"]
+    list_display = [
+        *("owner", "models", "max_concurrent", "requests_per_minute", "tokens_per_day"),
+    ]
+
+    @admin.display(description="Models")
+    def models(self, quota: Quota) -> str:
+        return ", ".join(quota.allowed_models) or "all"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Quota]:
         return super().get_queryset(request).filter(user=None, group=None, api_key=None)

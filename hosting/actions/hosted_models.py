@@ -76,6 +76,11 @@ def default_model_name() -> str:
     return names.order_by("-is_default", "name").first() or DEMO_MODEL_NAME
 
 
+def model_names() -> list[str]:
+    """Of all, served or not."""
+    return list(HostedModel.objects.order_by("name").values_list("name", flat=True))
+
+
 def names_for(user: User) -> list[str]:
     """Of the models that this person may use, the default one first."""
     limits = allowance_of(user).effective

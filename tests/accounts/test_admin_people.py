@@ -95,7 +95,14 @@ def test_pages_of_nobody_are_not_there(admin_page: Client, number: str, page: st
     assert admin_page.get(f"{PEOPLE}{number}/{page}/", follow=True).status_code == 404
 
 
-def test_limits_are_set_beside_their_person_and_audited(admin_page: Client, person: User) -> None:
+def the_models() -> list[str]:
+    return ["one", "two"]
+
+
+def test_limits_are_set_beside_their_person_and_audited(
+    admin_page: Client, person: User, settings: Any
+) -> None:
+    settings.ACCOUNTS_MODEL_NAMES = f"{__name__}.the_models"
     form = {"email": person.email, "name": person.name, "is_active": "on"}
     quota = {
         "quota-TOTAL_FORMS": 1,
@@ -109,6 +116,26 @@ def test_limits_are_set_beside_their_person_and_audited(admin_page: Client, pers
     found = Quota.objects.get(user=person)
     assert (found.tokens_per_day, found.allowed_models) == (1000, ["one", "two"])
     assert '"tokens_per_day": 1000' in AuditRecord.objects.get(action="quota.change").after
+
+
+@pytest.mark.parametrize(("kept", "is_saved"), [([], False), (["gone"], True)])
+def test_limits_name_models_that_there_are_or_that_they_named_before(
+    admin_page: Client, settings: Any, kept: list[str], is_saved: bool
+) -> None:
+    settings.ACCOUNTS_MODEL_NAMES = f"{__name__}.the_models"
+    quota = Quota.objects.create(allowed_models=kept)
+    address = f"/admin/accounts/quota/{quota.pk}/change/"
+    form = admin_page.get(address).context["adminform"].form
+    fields = {name: form[name].value() or "" for name in form.fields}
+    response = admin_page.post(address, fields | {"allowed_models": "two, gone"})
+    quota.refresh_from_db()
+    if is_saved:
+        assert (response.status_code, quota.allowed_models) == (302, ["two", "gone"])
+        assert "two, gone" in admin_page.get("/admin/accounts/quota/").content.decode()
+    else:
+        (error,) = response.context["adminform"].form.errors["allowed_models"]
+        assert error == "There is no model gone. Models: one, two."
+        assert not quota.allowed_models
 
 
 def test_who_is_switched_off_has_nothing_left_running(

@@ -60,6 +60,15 @@ def test_a_second_click_makes_no_second_key(open_page: OpenPage) -> None:
     expect(page.locator(".key", has_text="twice")).to_contain_text([prefix])
 
 
+def test_a_reload_makes_no_second_key(open_page: OpenPage) -> None:
+    page = open_page("/accounts/keys/")
+    page.get_by_label("Name").fill("reloaded")
+    page.get_by_role("button", name="Create key").click()
+    expect(page.locator("#secret")).to_be_visible()
+    page.reload()
+    expect(page.locator(".key", has_text="reloaded")).to_have_count(1)
+
+
 _CLICK_TWICE = """
     const button = document.querySelector(".inline-form button");
     button.click();

@@ -53,6 +53,13 @@ def test_a_pinned_conversation_is_first(named: tuple[Chat, str]) -> None:
     expect(chat.page.get_by_role("heading", name="Pinned")).to_have_count(0)
 
 
+def test_an_export_closes_the_menu(named: tuple[Chat, str]) -> None:
+    chat, _ = named
+    with chat.page.expect_download():
+        chat.choose_from_row_menu(0, "Export as Markdown")
+    expect(chat.page.get_by_role("menuitem", name="Pin", exact=True)).to_be_hidden()
+
+
 def test_deleting_can_be_undone_until_it_is_done(named: tuple[Chat, str]) -> None:
     chat, title = named
     row = chat.page.get_by_role("link", name=title)

@@ -38,6 +38,16 @@ def test_a_second_tab_sees_the_same_live(
     assert other.whole_answer() == chat.whole_answer()
 
 
+def test_a_page_without_a_network_says_so_at_once(chat: Chat) -> None:
+    notice = chat.page.locator("#offline")
+    expect(notice).to_be_hidden()
+    chat.page.context.set_offline(True)
+    expect(notice).to_be_visible()
+    chat.page.context.set_offline(False)
+    expect(notice).to_be_hidden()
+    chat.ask("Introduce yourself")
+
+
 def test_a_question_of_another_tab_appears(chat: Chat, open_chat: OpenChat) -> None:
     chat.ask("Introduce yourself")
     other = open_chat(chat.address)

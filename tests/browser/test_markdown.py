@@ -149,3 +149,29 @@ def test_code_can_be_copied(chat: Chat) -> None:
     chat.page.get_by_role("button", name="Copy code").click()
     chat.page.get_by_role("button", name="Copied").wait_for()
     assert chat.page.evaluate("navigator.clipboard.readText()") == "make up"
+
+
+def test_a_line_of_an_answer_is_a_line(chat: Chat) -> None:
+    assert chat.module(
+        "markdown_stream",
+        """
+        const container = document.createElement("div");
+        const stream = new module.MarkdownStream(container);
+        stream.finish("A little flame,\\n**a golden** light\\n\\nIt dances.");
+        return [...container.children].map((one) => one.querySelectorAll("br").length);
+        """,
+    ) == [1, 0]
+
+
+def test_what_is_read_aloud_has_no_signs_of_markdown(chat: Chat) -> None:
+    said = chat.module(
+        "announcer",
+        """
+        const region = document.createElement("p");
+        const announcer = new module.Announcer(region);
+        announcer.grow("## The page\\n> Write **2 * 3**, `snake_case` and # one.\\n");
+        announcer.end("Done.");
+        return region.textContent;
+        """,
+    )
+    assert said == "The page\nWrite 2 * 3, snake_case and # one.\n Done."

@@ -66,6 +66,14 @@ def test_the_schema_describes_the_api_and_nothing_else() -> None:
     assert sorted(answers) == ["application/json", "text/event-stream"]
 
 
+@pytest.mark.django_db
+def test_the_schema_tells_nothing_of_the_code() -> None:
+    paths = Client().get("/v1/openapi.json").json()["paths"]
+    told = [one.get("description") for path in paths.values() for one in path.values()]
+    assert len(told) > 10
+    assert not any(told)
+
+
 def test_the_schema_is_valid_without_a_warning(tmp_path: object) -> None:
     call_command("spectacular", validate=True, fail_on_warn=True, file=f"{tmp_path}/schema.yaml")
 

@@ -7,7 +7,7 @@ import { markList, marksPlugin } from "./marks.js";
 const HEIGHT = 208;
 const TABLE_ROWS = 12;
 // Seconds between two labels of the time axis; uPlot's own have nothing between one minute and five
-const TIME_STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400, 172800, 432000, 604800];
+const TIME_STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400, 172800, 432000, 604800, 1209600, 2592000, 5184000, 7776000, 15552000];
 const WHOLE_STEPS = Array.from({ length: 13 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 const BYTE_STEPS = Array.from({ length: 5 }, (_, power) => [1, 2, 5, 10, 20, 50, 100, 200, 500].map((digits) => digits * 1024 ** power)).flat();
 const VALUE_STEPS = { count: WHOLE_STEPS, bytes: BYTE_STEPS };

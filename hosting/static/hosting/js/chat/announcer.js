@@ -30,7 +30,7 @@ export class Announcer {
   end(sentence) {
     clearTimeout(this.#timer);
     this.#timer = 0;
-    this.say(`${this.#text.slice(this.#spoken)} ${sentence}`.trim());
+    this.say(`${aloud(this.#text.slice(this.#spoken))} ${sentence}`.trim());
     this.#text = "";
     this.#spoken = 0;
   }
@@ -38,10 +38,13 @@ export class Announcer {
   /** @param {number} until */
   #flush(until) {
     if (until <= this.#spoken) return;
-    this.say(this.#text.slice(this.#spoken, until).trim());
+    this.say(aloud(this.#text.slice(this.#spoken, until)).trim());
     this.#spoken = until;
   }
 }
+
+/** Without the signs that only make Markdown look like something. @param {string} markdown */
+const aloud = (markdown) => markdown.replace(/^ {0,3}(#{1,6}|>) +/gm, "").replace(/\*\*|~~|`+/g, "");
 
 /** @param {string} text */
 function endOfLastSentence(text) {

@@ -254,8 +254,11 @@ export class ChatPage {
     if (event.type === "Started") this.picker.note(message.model, { state: "loaded", fraction: null });
     if (!answer.isEnded) return;
     this.list.change(this.#conversation.id, { is_generating: false });
-    this.#painter.request(() => this.#show());
-    if (document.activeElement === document.body && isPointerFine()) this.composer.focus();
+    this.#painter.request(() => {
+      this.#show();
+      const isNowhere = [document.body, this.composer.button].includes(document.activeElement);
+      if (isNowhere && isPointerFine()) this.composer.focus();
+    });
   }
 
   /** @param {import("./live_answer.js").LiveAnswer} answer @param {Message} message */

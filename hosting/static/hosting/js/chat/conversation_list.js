@@ -150,11 +150,11 @@ export class ConversationList {
     anchorPanel(this.menu, () => this.#items.get(this.#menuOwner)?.menuButton ?? this.container, () => this.#prepareMenu());
     moveByArrows(this.menu);
     this.menu.addEventListener("click", (event) => {
-      const command = event.target.closest("[data-command]")?.dataset.command;
+      const chosen = event.target.closest("a, [data-command]");
       const item = this.#items.get(this.#menuOwner);
-      if (!command || !item) return;
+      if (!chosen || !item) return;
       this.menu.hidePopover();
-      this.#perform(command, item);
+      this.#perform(chosen.dataset.command, item);
     });
   }
 
@@ -167,7 +167,7 @@ export class ConversationList {
     this.menu.querySelector('[data-command="pin"] span').textContent = row.is_pinned ? "Unpin" : "Pin";
   }
 
-  /** @param {string} command @param {ConversationItem} item */
+  /** @param {string | undefined} command none: a link, which goes its own way @param {ConversationItem} item */
   #perform(command, item) {
     if (command === "rename") this.#rename(item);
     if (command === "pin") this.#update(item.row.id, { is_pinned: !item.row.is_pinned });

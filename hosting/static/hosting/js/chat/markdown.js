@@ -39,6 +39,7 @@ function linkHtml(address, inner, title) {
 
 const marked = new Marked({
   gfm: true,
+  breaks: true, // a poem's lines are lines
   tokenizer: {
     html: () => undefined,
     tag: () => undefined,

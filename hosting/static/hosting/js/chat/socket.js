@@ -40,7 +40,8 @@ export class ChatSocket {
   constructor(path, handlers) {
     this.url = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
     this.handlers = handlers;
-    addEventListener("online", () => this.#connectNow());
+    addEventListener("online", () => this.#reconnect()); // the old connection may be dead and not know it
+    addEventListener("offline", () => this.handlers.onConnection(false));
     document.addEventListener("visibilitychange", () => this.#onVisibility());
     setInterval(() => this.#checkSilence(), SILENCE_MS / 3);
     this.#connect();
