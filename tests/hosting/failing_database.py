@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
 
@@ -23,14 +23,19 @@ def lost_database() -> contextlib.AbstractContextManager[list[str]]:
 
 @contextlib.contextmanager
 def _failing(beginning: str, complaint: str) -> Iterator[list[str]]:
-    execute = CursorWrapper.execute
     failed: list[str] = []
 
-    def refuse(self: CursorWrapper, sql: str, *arguments: Any) -> Any:
-        if sql.startswith(beginning):
-            failed.append(sql)
-            raise OperationalError(complaint)
-        return execute(self, sql, *arguments)
+    def refusing(execute: Callable[..., Any]) -> Callable[..., Any]:
+        def refuse(self: CursorWrapper, sql: str, *arguments: Any) -> Any:
+            if sql.startswith(beginning):
+                failed.append(sql)
+                raise OperationalError(complaint)
+            return execute(self, sql, *arguments)
 
-    with patch.object(CursorWrapper, "execute", refuse):
+        return refuse
+
+    with contextlib.ExitStack() as patches:
+        for name in ("execute", "executemany"):
+            refuse = refusing(getattr(CursorWrapper, name))
+            patches.enter_context(patch.object(CursorWrapper, name, refuse))
         yield failed

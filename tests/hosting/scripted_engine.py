@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Any
 
+import redis
+
 from engine import wire
 from engine.transport.connection import connect
 from engine.transport.exchange import Exchange
@@ -39,13 +41,13 @@ class ScriptedEngine:
         self.refusal: wire.Refused | None = None
         self.is_silent = False  # takes requests and says nothing
         self._is_busy = False
-        self._working = threading.Lock()
+        self._working = threading.RLock()  # tests emit, too
         self.num_forgotten = 0  # so many requests are lost, as by a Redis that starts empty
         self.generates: list[wire.Generate] = []
         self.counted: list[wire.Generate] = []
         self.begun: list[str] = []
         self.cancelled: list[str] = []
-        self._redis = connect(redis_url)
+        self._redis = redis.Redis.from_url(redis_url)  # of all threads
         self._intake = IntakeQueue(redis_url, name="intake-test")
         self._exchange = Exchange(connect(redis_url), engine_name=NAME)
         self._is_closing = threading.Event()
@@ -129,8 +131,9 @@ class ScriptedEngine:
             self.emit(request_id, finished(wire.FinishReason.CANCELLED))
 
     def emit(self, request_id: str, *events: wire.Event) -> None:
-        self._exchange.add((request_id, event) for event in events)
-        self._exchange.send()
+        with self._working:
+            self._exchange.add((request_id, event) for event in events)
+            self._exchange.send()
 
     def _beat(self) -> None:
         models = (wire.ModelStatus(name="loaded-model", state="loaded"),)

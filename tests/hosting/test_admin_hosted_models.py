@@ -184,7 +184,8 @@ def test_a_removed_model_is_no_longer_served(
 ) -> None:
     admin_page.post(f"{MODELS}{model.pk}/delete/", {"post": "yes"})
     assert not HostedModel.objects.exists()
-    assert commands_sent(redis_url) == [wire.Configure(models=())]
+    gone, forgotten = wire.Configure(models=()), wire.ClearCache(model=model.name)
+    assert commands_sent(redis_url) == [gone, forgotten]
 
 
 def test_conversations_are_not_in_the_administration() -> None:

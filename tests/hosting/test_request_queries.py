@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,17 +16,20 @@ _FRAME = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every statement of every thread, but for those that only frame a transaction."""
     statements: list[str] = []
-    execute = CursorWrapper.execute
 
-    def note(cursor: Any, sql: str, params: Any = None) -> Any:
-        if not sql.startswith(_FRAME):
-            statements.append(sql)
-        return execute(cursor, sql, params)
+    def noting(execute: Callable[..., Any]) -> Callable[..., Any]:
+        def note(cursor: Any, sql: str, params: Any = None) -> Any:
+            if not sql.startswith(_FRAME):
+                statements.append(sql)
+            return execute(cursor, sql, params)
 
-    monkeypatch.setattr(CursorWrapper, "execute", note)
+        return note
+
+    for name in ("execute", "executemany"):
+        monkeypatch.setattr(CursorWrapper, name, noting(getattr(CursorWrapper, name)))
     return statements
 
 
