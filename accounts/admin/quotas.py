@@ -104,9 +104,7 @@ class EverybodysQuotaAdmin(AuditedAdmin):
     form = QuotaForm
     fieldsets = _fieldsets(_ROWS)
     empty_help = "These hold where a person, a group or a key has none of its own."
-    list_display = [
-        *("owner", "models", "max_concurrent", "requests_per_minute", "tokens_per_day"),
-    ]
+    list_display = ["owner", "models", "max_concurrent", "requests_per_minute", "tokens_per_day"]
 
     @admin.display(description="Models")
     def models(self, quota: Quota) -> str:
