@@ -84,6 +84,10 @@ class Chat:
         row.get_by_role("button").click()
         self.page.get_by_role("menuitem", name=command, exact=True).click()
 
+    def change_conversation(self, changes: dict[str, Any]) -> None:
+        body = "await module.api.changeConversation(argument.id, argument.changes);"
+        self.module("api", body, {"id": self.conversation, "changes": changes})
+
     def module(self, name: str, body: str, argument: Any = None) -> Any:
         """The value of a function body that gets a module of the page as `module`."""
         return self.page.evaluate(

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.browser.chat import LONG_QUESTION, Chat
 from tests.browser.conftest import Hold, OpenChat
-from tests.browser.held import Held
+from tests.browser.held import Answered, Held
 from tests.stack import Stack
 
 RESTART_MS = 60_000
@@ -54,6 +54,24 @@ def test_a_question_of_another_tab_appears(chat: Chat, open_chat: OpenChat) -> N
     chat.say("What is 12 + 30?")
     expect(other.bubbles.last).to_have_text("What is 12 + 30?")
     assert other.whole_answer() == chat.whole_answer()
+
+
+def test_an_answer_from_before_a_choice_does_not_undo_it(chat: Chat, open_chat: OpenChat) -> None:
+    chat.ask("Introduce yourself")
+    chat.last_answer.get_by_role("button", name="Regenerate").click()
+    chat.whole_answer()
+    other = open_chat(chat.address)
+    count = other.last_answer.locator(".version-count")
+    expect(count).to_have_text("2/2")
+    address = f"**/chat/conversations/{chat.conversation}"
+    early = Answered(other.page, address)
+    with other.page.expect_request(address):
+        chat.change_conversation({"title": "Introductions"})
+    with other.page.expect_response(address):
+        other.last_answer.get_by_role("button", name="Previous version").click()
+    with other.page.expect_request(address):
+        early.show_first()
+    expect(count).to_have_text("1/2")
 
 
 def test_leaving_and_coming_back_finds_the_answer(chat: Chat) -> None:

@@ -33,6 +33,8 @@ export class OpenConversation {
   #answers = new Map();
   /** @type {Map<string, string>} generation -> message id, of what is followed */
   #followed = new Map();
+  /** How often something done here has reached the server. */
+  #changes = 0;
   #isSending = false;
   #isStopWanted = false;
   #isLeft = false;
@@ -75,8 +77,13 @@ export class OpenConversation {
   /** Asks the server for the whole conversation and follows what is being made. */
   async fetch() {
     if (!this.id || this.#isSending) return;
+    const changes = this.#changes;
     const { conversation, messages } = await api.conversation(this.id);
     if (this.#isSending) return; // what is sent right now brings newer rows
+    if (changes !== this.#changes) {
+      await this.fetch(); // the answer is older than what was done here
+      return;
+    }
     const isElsewhere = this.details !== null && this.leaf !== this.details.active_leaf;
     this.details = conversation;
     this.#take(messages);
@@ -126,11 +133,14 @@ export class OpenConversation {
   }
 
   /** @param {string} id of one version; the branch below it comes with it */
-  showVersion(id) {
-    this.leaf = this.tree.newestLeafUnder(id);
-    if (this.details) this.details.active_leaf = this.leaf;
+  async showVersion(id) {
+    const leaf = this.tree.newestLeafUnder(id);
+    this.leaf = leaf;
     this.onChange();
-    return this.id && api.changeConversation(this.id, { active_leaf: this.leaf });
+    if (!this.id) return;
+    await api.changeConversation(this.id, { active_leaf: leaf });
+    this.#changes += 1;
+    if (this.details) this.details.active_leaf = leaf;
   }
 
   /** @param {string} generation @param {any} event */
@@ -180,6 +190,7 @@ export class OpenConversation {
       throw error;
     } finally {
       this.#isSending = false;
+      this.#changes += 1;
       this.tree.remove(DRAFT_USER);
       this.tree.remove(DRAFT_ANSWER);
       this.#answers.delete(DRAFT_ANSWER);
