@@ -84,7 +84,7 @@ class NewKeyForm(forms.Form):
         max_length=100,
         widget=forms.TextInput(
             attrs={
-                "placeholder": _("What it is for: nightly report, laptop"),
+                "placeholder": _("For example: nightly report"),
                 "autocomplete": "off",
             }
         ),

@@ -111,6 +111,7 @@ INSTALLED_APPS = [
     "hosting.apps.HearthAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
+    "django.contrib.humanize",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",

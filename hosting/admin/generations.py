@@ -107,7 +107,7 @@ class GenerationAdmin(OwnedRowsAdmin):
     def written(self, generation: Generation) -> int:
         return generation.completion_tokens
 
-    @admin.display(description="First token", ordering="ttft_seconds")
+    @admin.display(description="First token, or error", ordering="ttft_seconds")
     def result(self, generation: Generation) -> str | None:
         """After how long it came, or why it did not."""
         return generation.error_code or self.first_token(generation)

@@ -32,6 +32,7 @@ from hosting.engine_client import EngineUnavailable, StreamLost
 from hosting.models import Generation
 
 _OVERLOADED = (529,)
+_EXAMPLE = {"messages": [{"role": "user", "content": "What is 12 + 30?"}]}
 
 
 class Messages(AnswerView):
@@ -42,6 +43,7 @@ class Messages(AnswerView):
         "Answer a conversation, in Anthropic's dialect",
         takes=MessageRequest,
         gives=AnthropicMessage,
+        example={"max_tokens": 200, **_EXAMPLE},
         error=AnthropicError,
         more_refusals=_OVERLOADED,
     )
@@ -63,6 +65,7 @@ class CountTokens(AwaitedView):
         "The length of a prompt, without an answer",
         takes=TokenCountRequest,
         gives=TokenCount,
+        example=_EXAMPLE,
         error=AnthropicError,
         more_refusals=_OVERLOADED,
         is_streamed=False,

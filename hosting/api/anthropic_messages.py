@@ -58,7 +58,7 @@ def _system_text(system: Any) -> str:
 
 def _turn(message: Any, where: str, *, is_first: bool) -> Iterator[Message]:
     if not isinstance(message, dict):
-        raise invalid(where, "A message must be an object.")
+        raise invalid(where, "A message must be an object with a role and a content.")
     content = message.get("content")
     match message.get("role"):
         case "user":

@@ -25,6 +25,7 @@ class ChatCompletions(AnswerView):
         "Answer a conversation",
         takes=ChatCompletionRequest,
         gives=ChatCompletion,
+        example={"messages": [{"role": "user", "content": "What is 12 + 30?"}]},
     )
     async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
         return await self.answer(http_request)

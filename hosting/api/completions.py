@@ -29,6 +29,7 @@ class Completions(AnswerView):
         "Continue a text, or fill the gap in it",
         takes=CompletionRequest,
         gives=Completion,
+        example={"prompt": "Hearth is", "max_tokens": 40},
     )
     async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
         return await self.answer(http_request)

@@ -127,14 +127,17 @@ def _check_together(data: dict[str, Any]) -> None:
     if count * len(prompts) > MAX_CHOICES:
         raise invalid("prompt", f"At most {MAX_CHOICES} answers can be asked for at once.")
     if data.get("best_of", count) != count:
-        raise unsupported("best_of", "Answers are not chosen from among more of them here.")
+        raise unsupported(
+            "best_of",
+            "Ask for all the answers with 'n'; none is chosen here.",
+        )
     if data.get("ignore_eos"):
         raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
     has_token_ids = any(prompt.token_ids is not None for prompt in prompts)
     if data.get("echo") and has_token_ids:
-        raise unsupported("echo", "Only a prompt that is text can be echoed.")
+        raise unsupported("echo", "A prompt of token ids cannot be echoed, only text.")
     if data.get("echo") and "logprobs" in data:
-        raise unsupported("logprobs", "There are none of an echoed prompt.")
+        raise unsupported("logprobs", "There are no logprobs together with 'echo'.")
     if data.get("echo") and data.get("suffix"):
         raise unsupported("echo", "A prompt with a suffix cannot be echoed.")
     if data.get("suffix") and has_token_ids:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework.serializers import Serializer
 
 from hosting.api.repeat_key import HEADER, MAX_CHARACTERS, PATTERN
@@ -20,6 +20,7 @@ _KEY = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="Sent again under the same key, a call gets the answer that the first one began.",
 )
+_MODEL = "hearth-demo"
 Shape = type[Serializer[Any]]
 
 
@@ -29,12 +30,13 @@ def described(
     *,
     takes: Shape,
     gives: Shape,
+    example: dict[str, Any],
     error: Shape = Error,
     is_streamed: bool = True,
     is_repeatable: bool = True,
     more_refusals: tuple[int, ...] = (),
 ) -> Callable[[Any], Any]:
-    """For the `post` of a view."""
+    """For the `post` of a view. `example`: a body to begin with, but for its model's name."""
     refusals = (*REFUSALS, *more_refusals, *((_REUSED_KEY,) if is_repeatable else ()))
     streamed = {(200, "text/event-stream"): OpenApiTypes.STR} if is_streamed else {}
     return extend_schema(
@@ -42,6 +44,7 @@ def described(
         summary=summary,
         parameters=[_KEY] if is_repeatable else [],
         request=takes,
+        examples=[OpenApiExample(summary, {"model": _MODEL, **example}, request_only=True)],
         responses={
             (200, "application/json"): gives,
             **streamed,

@@ -58,6 +58,7 @@ class Embeddings(AnswerView):
         "Turn texts into vectors",
         takes=EmbeddingRequest,
         gives=EmbeddingList,
+        example={"input": ["a warm fire", "a cold night"]},
         is_streamed=False,
     )
     async def post(self, http_request: Request) -> Any:

@@ -40,7 +40,7 @@ def without_billing(system: str) -> str:
 
 def _message(message: Any, where: str) -> dict[str, Any]:
     if not isinstance(message, dict):
-        raise invalid(where, "A message must be an object.")
+        raise invalid(where, "A message must be an object with a role and a content.")
     role = message.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise invalid(f"{where}.role", f"The role must be one of {', '.join(_ROLES)}.")

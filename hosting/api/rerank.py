@@ -40,6 +40,7 @@ class Rerank(AnswerView):
         "Order documents by how well they answer a query",
         takes=RerankRequest,
         gives=Ranking,
+        example={"query": "What is warm?", "documents": ["a fire", "the night"]},
         is_streamed=False,
     )
     async def post(self, http_request: Request) -> Any:

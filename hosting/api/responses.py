@@ -24,6 +24,7 @@ class Responses(AnswerView):
         "Answer an input with items",
         takes=ResponseRequest,
         gives=ResponseObject,
+        example={"input": "What is 12 + 30?"},
     )
     async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
         return await self.answer(http_request)

@@ -26,6 +26,15 @@ class Schema(AutoSchema):
         """None but what an address gives: docstrings are for those who read the code."""
         return ""
 
+    def get_operation(self, *args: Any, **kwargs: Any) -> Any:
+        """With one example, not a list of examples to choose from."""
+        operation = super().get_operation(*args, **kwargs)
+        for content in (operation or {}).get("requestBody", {}).get("content", {}).values():
+            if examples := content.pop("examples", None):
+                [example] = examples.values()
+                content["example"] = example["value"]
+        return operation
+
 
 def only_v1(endpoints: list[Any], **_: Any) -> list[Any]:
     """The schema describes the public API, not the chat page's own endpoints."""

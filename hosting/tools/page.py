@@ -47,7 +47,10 @@ SETUPS = (
         slug="claude-code",
         name="Claude Code",
         texts=(Text(caption=_("In the terminal"), template=_FILE.format("claude_code.sh")),),
-        note=_("It then shortens long conversations in time, and its prompts are found again."),
+        note=_(
+            "The window makes it shorten a long conversation before it no longer fits the model;"
+            " without the header its prompts are found again in the cache."
+        ),
         is_agent=True,
     ),
     Setup(

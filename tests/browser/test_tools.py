@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,11 +53,16 @@ def test_a_phone_never_scrolls_the_page_sideways(tools: Page, scheme: Any) -> No
         assert size[0] <= size[1]
 
 
-def test_the_description_of_the_api_is_accessible(open_page: OpenPage) -> None:
-    page = open_page("/v1/docs")
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_description_of_the_api_is_accessible(open_page: OpenPage, theme: str) -> None:
+    page = open_page("/v1/docs", theme=theme)
     page.locator(".opblock-summary-control").filter(has_text="/v1/chat/completions").click()
     expect(page.locator(".body-param__example")).to_be_visible()
     assert accessibility_faults(page) == []
+    paper = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert (sum(map(int, re.findall("[0-9]+", paper)[:3])) < 300) == (theme == "dark")
+    page.get_by_role("link", name="Back to the chat").click()
+    expect(page.locator("#composer")).to_be_visible()
 
 
 def test_the_page_is_found_from_the_chat(tools: Page) -> None:
