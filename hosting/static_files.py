@@ -36,7 +36,10 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):
         return self.find_file(path) if self.autorefresh else self.files.get(path)
 
     def _read(self, file: Any, request: HttpRequest) -> HttpResponse:
+        """WhiteNoise tells the size of the start; an update may be on the disk since."""
         with closing(self.serve(file, request)) as streamed:
             body = b"".join(streamed.streaming_content)
             headers = dict(streamed.items())
+            if request.method == "GET" and "Content-Length" in headers:
+                headers["Content-Length"] = str(len(body))
             return HttpResponse(body, status=streamed.status_code, headers=headers)

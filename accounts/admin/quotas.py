@@ -27,6 +27,7 @@ _ROWS: _Rows = [
     ("max_context_tokens", "max_output_tokens"),
     ("weight", "highest_class"),
 ]
+_FOR_EVERYBODY = "These hold for everybody where a person, a group or a key has none of its own."
 _SHARED: _Rows = [("shared_tokens_per_day", "shared_tokens_per_month")]
 
 
@@ -102,8 +103,8 @@ class EverybodysQuotaAdmin(AuditedAdmin):
 
     audit_noun = "quota"
     form = QuotaForm
-    fieldsets = _fieldsets(_ROWS)
-    empty_help = "These hold where a person, a group or a key has none of its own."
+    fieldsets = [(None, {"fields": _ROWS, "description": _FOR_EVERYBODY})]
+    empty_help = _FOR_EVERYBODY
     list_display = ["owner", "models", "max_concurrent", "requests_per_minute", "tokens_per_day"]
 
     @admin.display(description="Models")

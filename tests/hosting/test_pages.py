@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from django.test import Client
+from django.http import HttpResponse
+from django.test import Client, RequestFactory
 
 from accounts.models import User
 from hosting import secret_key
+from hosting.static_files import StaticFilesMiddleware
 from tests.environment import clear_settings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -58,6 +60,19 @@ def test_static_files_come_from_this_process() -> None:
     assert response.status_code == 200
     assert response["Content-Type"].startswith("text/css")
     assert "Last-Modified" in response
+
+
+def test_a_static_file_that_has_changed_since_the_start_comes_whole(tmp_path: Path) -> None:
+    style = tmp_path / "style.css"
+    style.write_text("body { color: black; }")
+    middleware = StaticFilesMiddleware(lambda request: HttpResponse(status=404))
+    middleware.add_files(str(tmp_path), prefix="changed/")
+    style.write_text("p {}")
+    request = RequestFactory().get("/changed/style.css")
+    response = middleware(request)
+    assert isinstance(response, HttpResponse)
+    assert response.content == b"p {}"
+    assert response["Content-Length"] == "4"
 
 
 @pytest.mark.django_db
