@@ -5,11 +5,13 @@
 --   interactive > api > batch, each  ring [ tenant: virtual time ] -> line [ request, oldest first ]
 --
 -- A tenant's virtual time is the cost in tokens it was served, over the weight of its requests; cached tokens cost little.
--- Lowest goes first. Who returns from idle is lifted to the class's clock: time away earns nothing.
+-- Lowest goes first. Who returns from idle is lifted to the class's clock: time away earns nothing. What was taken is
+-- charged in advance and settled at its end, which may be long after its tenant has become idle.
 
 local CLASSES = { 'interactive', 'api', 'batch' }
 local PATIENCE_MS = { api = 15000, batch = 60000 }
 local OVERDUE_SHARE = 4 -- while a lower class is overdue, it gets every fourth pick
+local MOST_SETTLED = 1e9 -- far above what a request's end adds: then an idle tenant's debt cannot matter any more
 local PACE_MEMORY = 0.95 -- what a taking counts for when the next one comes
 local MAX_PLACED = 200 -- places further back are not worked out: Redis must not stall
 
@@ -20,6 +22,7 @@ local function pace_key(model) return 'hearth:pace:' .. model end
 local function clock_key(model, class) return 'hearth:clock:' .. class .. ':' .. model end
 local function ring_key(model, class) return 'hearth:ring:' .. class .. ':' .. model end
 local function idle_key(model, class) return 'hearth:idle:' .. class .. ':' .. model end
+local function oldest_key(model, class) return 'hearth:oldest:' .. class .. ':' .. model end -- the class's requests by order
 local function line_key(model, class, tenant)
   return 'hearth:line:' .. class .. ':' .. model .. '\n' .. tenant
 end
@@ -39,13 +42,14 @@ local function lift_into_ring(model, class, tenant)
   local idle = tonumber(redis.call('ZSCORE', idle_key(model, class), tenant) or 0)
   redis.call('ZADD', ring_key(model, class), math.max(clock, idle), tenant)
   redis.call('ZREM', idle_key(model, class), tenant)
-  redis.call('ZREMRANGEBYSCORE', idle_key(model, class), '-inf', clock)
+  redis.call('ZREMRANGEBYSCORE', idle_key(model, class), '-inf', clock - MOST_SETTLED)
 end
 
 local function push(model, class, tenant, id)
   local order = redis.call('INCR', 'hearth:order')
   redis.call('HSET', request_key(id), 'order', order)
   redis.call('ZADD', line_key(model, class, tenant), order, id)
+  redis.call('ZADD', oldest_key(model, class), order, id)
   if not redis.call('ZSCORE', ring_key(model, class), tenant) then
     lift_into_ring(model, class, tenant)
   end
@@ -64,6 +68,7 @@ local function leave_queue(model, class, tenant, id)
   redis.call('ZREM', waiting_key(model), id)
   redis.call('ZREM', front_key(model), id)
   redis.call('ZREM', suspects_key(model), id)
+  redis.call('ZREM', oldest_key(model, class), id)
   local line = line_key(model, class, tenant)
   if redis.call('ZREM', line, id) == 1 and redis.call('EXISTS', line) == 0 then
     local virtual_time = redis.call('ZSCORE', ring_key(model, class), tenant)
@@ -85,20 +90,23 @@ local function first_of(model, class)
   return { id = id, class = class, tenant = ring[1], virtual_time = ring[2] }
 end
 
-local function overdue_ms(first, now)
-  if not PATIENCE_MS[first.class] then return 0 end
-  local queued_at = tonumber(redis.call('HGET', request_key(first.id), 'queued_at') or now)
-  return now - queued_at - PATIENCE_MS[first.class]
+-- For how long the class's oldest request has waited beyond its patience: not the one whose turn it is in the class,
+-- for that may have come just now, time and again.
+local function overdue_ms(model, class, now)
+  local oldest = PATIENCE_MS[class] and redis.call('ZRANGE', oldest_key(model, class), 0, 0)[1]
+  if not oldest then return 0 end
+  local queued_at = tonumber(redis.call('HGET', request_key(oldest), 'queued_at') or now)
+  return now - queued_at - PATIENCE_MS[class]
 end
 
--- The next in fairness: the highest class, but every fourth time the longest overdue one.
+-- The next in fairness: the highest class, but every fourth time one of the longest overdue class.
 local function next_fair(model, now)
   local highest, overdue, longest = nil, nil, 0
   for _, class in ipairs(CLASSES) do
     local first = first_of(model, class)
     if first then
       highest = highest or first
-      local ms = overdue_ms(first, now)
+      local ms = overdue_ms(model, class, now)
       if ms > longest then overdue, longest = first, ms end
     end
   end
@@ -215,17 +223,39 @@ local function begin_pace(model, now)
   end
 end
 
--- Cancelled, too late, or held by an engine after all: nothing is taken.
+-- What the request really took of its tenant's share, of which its cost was charged when it was taken. `computed`: tokens.
+local function settle(id, computed)
+  local model, class, tenant, weight, cost = unpack(redis.call('HMGET', request_key(id),
+    'model', 'priority', 'tenant', 'weight', 'cost'))
+  charge(model, class, tenant, computed / weight - cost)
+end
+
+-- It ends in no engine's hands: all that is known to have been computed for it is what was delivered, and its prompt.
+local function settle_unserved(id)
+  local prompt_tokens, tokens = unpack(redis.call('HMGET', request_key(id), 'prompt_tokens', 'tokens'))
+  tokens = tonumber(tokens or 0)
+  settle(id, tokens > 0 and prompt_tokens + tokens or 0)
+end
+
+-- Held by an engine after all: nothing is taken.
 local function give_up_place(model, class, tenant, id)
   leave_queue(model, class, tenant, id)
   note_pace(model, 0, now_ms())
+end
+
+-- Cancelled, or too late. What was taken and given back was charged.
+local function leave_unserved(id)
+  local model, class, tenant, attempt = unpack(redis.call('HMGET', request_key(id),
+    'model', 'priority', 'tenant', 'attempt'))
+  give_up_place(model, class, tenant, id)
+  if tonumber(attempt or 0) > 0 then settle_unserved(id) end
 end
 
 -- How long until coming again is worth it: a tenth of who waits before must be gone, one at least.
 -- Zero while no pace is known.
 local function room_ms(model, num_before, num_others)
   local mean = tonumber(redis.call('HGET', pace_key(model), 'mean') or 0)
-  return math.floor(mean * math.max(1, num_before / 10) * (1 + num_others / num_before))
+  return math.floor(mean * math.max(1, num_before / 10) * (1 + num_others / math.max(1, num_before)))
 end
 
 -- Engines take requests before they have rows for them: those go first as well.

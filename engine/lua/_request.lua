@@ -30,6 +30,7 @@ local function end_request(id)
   redis.call('EXPIRE', request_key(id), KEEP_ENDED_SECONDS)
   redis.call('EXPIRE', events_key(id), KEEP_ENDED_SECONDS)
   redis.call('ZREM', 'hearth:leases', id)
+  redis.call('ZREM', 'hearth:deadlines', id)
   redis.call('XADD', 'hearth:terminal', 'MAXLEN', '~', MAX_TERMINAL_ENTRIES, '*', 'id', id)
 end
 

@@ -1,9 +1,9 @@
 -- Ends what waits; tells the engines about what runs; what is yet to come will end at once. Returns
 -- the state it was in.
 local id, finished, command = unpack(ARGV)
-local state, model, tenant, class, prompt_tokens, tokens = unpack(redis.call('HMGET',
-  request_key(id), 'state', 'model', 'tenant', 'priority', 'prompt_tokens', 'tokens'))
-if state == 'queued' then give_up_place(model, class, tenant, id) end
+local state, prompt_tokens, tokens = unpack(redis.call('HMGET', request_key(id),
+  'state', 'prompt_tokens', 'tokens'))
+if state == 'queued' then leave_unserved(id) end
 if state == 'queued' or state == 'intake' then
   append_event(id, with_usage(finished, prompt_tokens, tokens))
   end_request(id)

@@ -5,11 +5,9 @@
 local CACHED_COST = 0.02 -- of a token that is computed: what a repeated prompt takes of a cold one
 local replies = {}
 
-local function settle(id, cached)
-  local model, class, tenant, weight, prompt, tokens, cost = unpack(redis.call('HMGET', request_key(id),
-    'model', 'priority', 'tenant', 'weight', 'prompt_tokens', 'tokens', 'cost'))
-  local saved = cached * (1 - CACHED_COST)
-  charge(model, class, tenant, (prompt - saved + tokens) / weight - cost)
+local function settle_served(id, cached)
+  local prompt, tokens = unpack(redis.call('HMGET', request_key(id), 'prompt_tokens', 'tokens'))
+  settle(id, prompt - cached * (1 - CACHED_COST) + tokens)
 end
 
 local function emit(id, fence, first_seq, tokens, cached, first, last)
@@ -30,7 +28,7 @@ local function emit(id, fence, first_seq, tokens, cached, first, last)
     clear_suspect(owner, id)
   end
   if is_terminal then
-    settle(id, cached)
+    settle_served(id, cached)
     end_request(id)
   end
   return seq

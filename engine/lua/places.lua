@@ -1,5 +1,5 @@
--- Tells waiting requests their place when it changed enough to matter. Ends those past their deadline, and
--- those whose model is not among the published ones any more: no engine would ever take them.
+-- Ends waiting requests past their deadline, and those whose model is not among the published ones any more: no engine
+-- would ever take them. Tells the others their place when it changed enough to matter.
 -- ARGV: the event of a passed deadline, that of a model that is gone, milliseconds until anyone may run this again.
 local deadline_failed, model_failed, quiet_ms = unpack(ARGV)
 if not redis.call('SET', 'hearth:places', 1, 'NX', 'PX', quiet_ms) then return 0 end
@@ -14,12 +14,18 @@ local function published_models()
   return published
 end
 
-local function fail(model, id, event)
-  local tenant, class, prompt_tokens, tokens = unpack(redis.call('HMGET', request_key(id),
-    'tenant', 'priority', 'prompt_tokens', 'tokens'))
-  give_up_place(model, class, tenant, id)
-  append_event(id, with_usage(event, prompt_tokens, tokens))
+local function fail(id, event)
+  leave_unserved(id)
+  append_event(id, with_usage(event, unpack(redis.call('HMGET', request_key(id), 'prompt_tokens', 'tokens'))))
   end_request(id)
+end
+
+-- Who runs meanwhile is its engine's to end.
+local function fail_the_late()
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', 'hearth:deadlines', '-inf', now, 'LIMIT', 0, MAX_PLACED)) do
+    redis.call('ZREM', 'hearth:deadlines', id)
+    if redis.call('HGET', request_key(id), 'state') == 'queued' then fail(id, deadline_failed) end
+  end
 end
 
 local function has_waited(id)
@@ -33,6 +39,7 @@ local function is_news(told, position)
   return math.abs(told - position) >= math.max(1, position / 10)
 end
 
+fail_the_late()
 local published = published_models()
 for _, model in ipairs(redis.call('SMEMBERS', 'hearth:queues')) do
   local is_gone = published and not published[model]
@@ -42,9 +49,7 @@ for _, model in ipairs(redis.call('SMEMBERS', 'hearth:queues')) do
   local position = 0
   for _, id in ipairs(places(model)) do
     if is_gone then
-      fail(model, id, model_failed)
-    elseif is_too_late(id, now) then
-      fail(model, id, deadline_failed)
+      fail(id, model_failed)
     else
       position = position + 1
       if position == 1 and has_waited(id) then begin_pace(model, now) end

@@ -22,6 +22,7 @@ local function give_up(id)
   local prompt, tokens = unpack(redis.call('HMGET', request_key(id), 'prompt_tokens', 'tokens'))
   append_event(id, with_usage(deadline_failed, prompt, tokens))
   clear_suspect(engine, id)
+  settle_unserved(id)
   end_request(id)
 end
 

@@ -28,6 +28,7 @@ local function read(id)
 end
 
 local function finish(id, request, event)
+  settle_unserved(id)
   append_event(id, with_usage(event, request.prompt_tokens, request.tokens))
   end_request(id)
 end

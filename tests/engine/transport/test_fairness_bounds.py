@@ -70,6 +70,51 @@ def test_who_is_overdue_gets_every_fourth_row_whoever_else_comes(rig: Rig, seed:
     assert places == [4, 8, 12, 16, 20, 24]
 
 
+def test_who_is_always_ahead_and_always_gone_again_makes_nobody_wait_for_ever(rig: Rig) -> None:
+    """A client that gives up and asks anew is never overdue itself; others of its class are."""
+    engine = rig.engine()
+    rig.queue("patient", tenant="user:b", priority=wire.Priority.API)
+    rig.redis.hset(wire.Keys.request("patient"), "queued_at", 0)
+    served: list[str] = []
+    for number in range(12):
+        rig.queue(f"retry {number}", tenant="user:a", priority=wire.Priority.API)
+        rig.queue(f"chat {number}", tenant="user:c", priority=wire.Priority.INTERACTIVE)
+        served += pull_ids(engine)
+        rig.client.cancel(f"retry {number}")
+    assert "patient" in served
+
+
+@pytest.mark.parametrize("comes_a_third", [False, True])
+def test_a_debt_outlives_the_coming_of_others(rig: Rig, comes_a_third: bool) -> None:
+    """What an answer takes beyond its advance is charged at its end, when its tenant is idle."""
+    engine = rig.engine()
+    rig.redis.set("hearth:clock:api:demo", 10**6)  # as after a day
+    rig.queue("long", tenant="user:a")
+    assert pull_ids(engine) == ["long"]
+    rig.queue(*(f"b{number}" for number in range(30)), tenant="user:b")
+    for one in pull_ids(engine, 3):
+        emit(engine, one, make_delta(*range(256)), make_finished())
+    if comes_a_third:
+        rig.queue("third", tenant="user:c")
+    emit(engine, "long", make_delta(*range(4000)), make_finished())
+    rig.queue("again", tenant="user:a")
+    order = pull_ids(engine, 28)
+    assert order.index("again") > 10
+
+
+def test_what_was_never_computed_costs_nobody_a_turn(rig: Rig) -> None:
+    engine = rig.engine()
+    rig.submit(*(f"late {number}" for number in range(20)), tenant="user:a", deadline_seconds=-1.0)
+    rig.submit("given back", tenant="user:a")
+    rig.admit_all(num_prompt_tokens=1000)
+    assert pull_ids(engine) == ["given back"]  # and the late ones are gone
+    engine.give_back()
+    rig.client.cancel("given back")
+    rig.queue("a", tenant="user:a")
+    rig.queue("b0", "b1", tenant="user:b")
+    assert pull_ids(engine, 2) == ["a", "b0"]
+
+
 def test_a_place_never_gets_worse_while_nobody_arrives(rig: Rig) -> None:
     """What is told on arrival is a guess; afterwards it only sinks."""
     load = Load(rig, 7)

@@ -227,6 +227,14 @@ def test_time_in_which_nobody_waits_is_no_pace(rig: Rig) -> None:
     assert rig.redis.hget("hearth:pace:demo", "mean") == "1000"
 
 
+def test_a_deadline_holds_however_many_wait_in_front(rig: Rig) -> None:
+    rig.submit(*(f"a{number}" for number in range(201)))
+    rig.submit("late", deadline_seconds=-1.0)
+    rig.admit_all(max_queue=1000, max_queue_per_tenant=1000)
+    rig.refresh_places()
+    assert rig.ended() == ["late"]
+
+
 def test_who_waits_beyond_the_deadline_fails(rig: Rig) -> None:
     rig.queue("a", "b", deadline_seconds=-1.0)
     assert pull_ids(rig.engine(), 1) == []
