@@ -151,15 +151,16 @@ local function take_oldest(model, key)
   return id
 end
 
--- The lines of one class as they would be served, appended to `ids`. Changes nothing.
-local function place_class(model, class, ids)
+-- The lines of one class as they would be served, appended to `placed`. Changes nothing.
+local function place_class(model, class, placed)
   local ring = redis.call('ZRANGE', ring_key(model, class), 0, MAX_PLACED - 1, 'WITHSCORES')
   local tenants = {}
   for i = 1, #ring, 2 do
     local line = redis.call('ZRANGE', line_key(model, class, ring[i]), 0, MAX_PLACED - 1)
     table.insert(tenants, { at = 1, line = line, virtual_time = tonumber(ring[i + 1]) })
   end
-  while #ids < MAX_PLACED do
+  local own_place = 0
+  while #placed < MAX_PLACED do
     local lowest = nil
     for _, tenant in ipairs(tenants) do
       local is_waiting = tenant.at <= #tenant.line
@@ -171,30 +172,36 @@ local function place_class(model, class, ids)
     local id = lowest.line[lowest.at]
     local cost = tonumber(redis.call('HGET', request_key(id), 'cost') or 0)
     lowest.at, lowest.virtual_time = lowest.at + 1, lowest.virtual_time + cost
-    table.insert(ids, id)
+    own_place = own_place + 1
+    table.insert(placed, { id = id, class = class, own_place = own_place })
   end
 end
 
--- The waiting requests of a model in the order of service, as far as it can be foreseen.
+-- The waiting requests of a model in the order of service, as far as it can be foreseen: {id, class, place in it};
+-- who was given back is of no class any more.
 local function places(model)
-  local ids = redis.call('ZRANGE', front_key(model), 0, MAX_PLACED - 1)
-  for _, id in ipairs(redis.call('ZRANGE', suspects_key(model), 0, MAX_PLACED - 1)) do
-    table.insert(ids, id)
+  local placed = {}
+  for _, key in ipairs({ front_key(model), suspects_key(model) }) do
+    for _, id in ipairs(redis.call('ZRANGE', key, 0, MAX_PLACED - 1)) do
+      table.insert(placed, { id = id })
+    end
   end
-  for _, class in ipairs(CLASSES) do place_class(model, class, ids) end
-  return ids
+  for _, class in ipairs(CLASSES) do place_class(model, class, placed) end
+  return placed
 end
 
--- About the place of a request that has just joined, as if all cost the same.
+-- About the place of a request that has just joined, and that in its class, as if all cost the same.
 local function estimated_place(model, class, tenant, id)
   local place = redis.call('ZCARD', front_key(model)) + redis.call('ZCARD', suspects_key(model))
   local own_place = redis.call('ZRANK', line_key(model, class, tenant), id) + 1
   for _, one in ipairs(CLASSES) do
+    local num_before = 0
     for _, other in ipairs(redis.call('ZRANGE', ring_key(model, one), 0, -1)) do
       local length = redis.call('ZCARD', line_key(model, one, other))
-      place = place + (one == class and math.min(length, own_place) or length)
+      num_before = num_before + (one == class and math.min(length, own_place) or length)
     end
-    if one == class then return place end
+    place = place + num_before
+    if one == class then return place, num_before end
   end
 end
 
@@ -258,19 +265,37 @@ local function room_ms(model, num_before, num_others)
   return math.floor(mean * math.max(1, num_before / 10) * (1 + num_others / math.max(1, num_before)))
 end
 
--- Engines take requests before they have rows for them: those go first as well.
-local function queued_event(model, position)
-  local mean, look_ahead = unpack(redis.call('HMGET', pace_key(model), 'mean', 'look_ahead'))
-  local event = { type = 'Queued', position = position }
-  if mean then
-    local num_engines = math.max(1, redis.call('SCARD', 'hearth:engines'))
-    local num_before = position + num_engines * (look_ahead or 0)
-    event.wait_seconds = math.floor(num_before * mean / 100) / 10
+local function num_living_engines()
+  local num = 0
+  for _, name in ipairs(redis.call('SMEMBERS', 'hearth:engines')) do
+    num = num + redis.call('EXISTS', 'hearth:engine:' .. name)
   end
-  return cjson.encode(event)
+  return math.max(1, num)
 end
 
-local function tell_place(model, id, position)
-  redis.call('HSET', request_key(id), 'place', position)
-  append_event(id, queued_event(model, position))
+-- Foretells in ms when a request at some place is taken; nil while no pace is known. Engines take requests before they
+-- have rows for them: those go first as well. While a higher class has somebody waiting more of it may come, and
+-- nothing is sure but the share of those who are overdue.
+local function forecast(model, now)
+  local mean, look_ahead = unpack(redis.call('HMGET', pace_key(model), 'mean', 'look_ahead'))
+  if not mean then return function() return nil end end
+  local num_taken = num_living_engines() * (look_ahead or 0)
+  local patience_left, is_behind = {}, false
+  for _, class in ipairs(CLASSES) do
+    if is_behind then patience_left[class] = math.max(0, -overdue_ms(model, class, now)) end
+    is_behind = is_behind or redis.call('EXISTS', ring_key(model, class)) == 1
+  end
+  return function(position, class, own_place)
+    local left = class and patience_left[class]
+    if not left then return (position + num_taken) * mean end
+    return left + (OVERDUE_SHARE * own_place + num_taken) * mean
+  end
+end
+
+-- `wait_ms`: nil where it cannot be foretold.
+local function tell_place(id, position, wait_ms)
+  local event = { type = 'Queued', position = position }
+  if wait_ms then event.wait_seconds = math.floor(wait_ms / 100) / 10 end
+  redis.call('HSET', request_key(id), 'place', position, 'wait_ms', wait_ms or 0)
+  append_event(id, cjson.encode(event))
 end

@@ -32,6 +32,9 @@ if tonumber(deadline_at) > 0 then redis.call('ZADD', 'hearth:deadlines', deadlin
 push(model, class, tenant, id) -- first: Redis wakes whom it concerns in this order
 append_event(id, accepted)
 redis.call('HSET', pace_key(model), 'look_ahead', look_ahead)
-if num_waiting > 0 then tell_place(model, id, estimated_place(model, class, tenant, id)) end
+if num_waiting > 0 then
+  local place, own_place = estimated_place(model, class, tenant, id)
+  tell_place(id, place, forecast(model, now_ms())(place, class, own_place))
+end
 finish_entry()
 return { 'admitted', num_waiting, 0 }

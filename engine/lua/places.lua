@@ -2,6 +2,7 @@
 -- would ever take them. Tells the others their place when it changed enough to matter.
 -- ARGV: the event of a passed deadline, that of a model that is gone, milliseconds until anyone may run this again.
 local deadline_failed, model_failed, quiet_ms = unpack(ARGV)
+local NEWS_MS = 2000 -- a change of the wait below this is none
 if not redis.call('SET', 'hearth:places', 1, 'NX', 'PX', quiet_ms) then return 0 end
 local now = now_ms()
 
@@ -33,10 +34,12 @@ local function has_waited(id)
   return now - queued_at > 500
 end
 
--- Near the front every place counts, further back a tenth of it.
-local function is_news(told, position)
-  if not told then return true end
-  return math.abs(told - position) >= math.max(1, position / 10)
+-- Near the front every place counts, further back a tenth of it; of the wait, what makes it another one.
+local function is_news(id, position, wait_ms)
+  local told, told_ms = unpack(redis.call('HMGET', request_key(id), 'place', 'wait_ms'))
+  if not told or math.abs(told - position) >= math.max(1, position / 10) then return true end
+  local shorter, longer = math.min(told_ms or 0, wait_ms or 0), math.max(told_ms or 0, wait_ms or 0)
+  return longer > 2 * shorter + NEWS_MS
 end
 
 fail_the_late()
@@ -46,15 +49,16 @@ for _, model in ipairs(redis.call('SMEMBERS', 'hearth:queues')) do
   if redis.call('EXISTS', waiting_key(model)) == 0 then
     redis.call('SREM', 'hearth:queues', model)
   end
-  local position = 0
-  for _, id in ipairs(places(model)) do
+  local position, foretell = 0, forecast(model, now)
+  for _, one in ipairs(places(model)) do
+    local id = one.id
     if is_gone then
       fail(id, model_failed)
     else
       position = position + 1
       if position == 1 and has_waited(id) then begin_pace(model, now) end
-      local told = tonumber(redis.call('HGET', request_key(id), 'place'))
-      if is_news(told, position) then tell_place(model, id, position) end
+      local wait_ms = foretell(position, one.class, one.own_place)
+      if is_news(id, position, wait_ms) then tell_place(id, position, wait_ms) end
     end
   end
 end

@@ -2,7 +2,8 @@
 local now = now_ms()
 local waiting = {}
 for _, model in ipairs(redis.call('SMEMBERS', 'hearth:queues')) do
-  for position, id in ipairs(places(model)) do
+  for position, one in ipairs(places(model)) do
+    local id = one.id
     local tenant, queued_at = unpack(redis.call('HMGET', request_key(id), 'tenant', 'queued_at'))
     table.insert(waiting, { id, model, tenant, position, now - (queued_at or now) })
   end

@@ -10,9 +10,11 @@ from collections.abc import Callable
 import pytest
 
 from engine import wire
-from tests.engine.transport.rig import Rig, pull_ids
+from tests.engine.transport.rig import Rig, emit, pull_ids
+from tests.makers import make_finished
 
 NUM_ROWS = 4
+MANY = 10**6
 NUM_REQUESTS = 60
 LOOK_AHEAD = wire.look_ahead(NUM_ROWS)
 PACE = "hearth:pace:demo"
@@ -82,3 +84,56 @@ def test_the_estimate_is_about_right(rig: Rig, length: Length) -> None:
     assert len(ratios) > NUM_REQUESTS
     assert 2 / 3 < statistics.median(ratios) < 3 / 2
     assert statistics.median(max(ratio, 1 / ratio) for ratio in ratios) < 2
+
+
+class OneRow:
+    """A row that takes a second for each request; two people always wait for it."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.engine = rig.engine()
+        self.num_asked = 0
+        self.began: dict[str, int] = {}
+        self.told: dict[str, list[float]] = {}
+        for _ in range(3):
+            self.ask(f"chat {self.num_asked}", wire.Priority.INTERACTIVE)
+
+    def ask(self, request_id: str, priority: wire.Priority) -> None:
+        self.rig.submit(request_id, priority=priority, tenant=f"user:{priority}")
+        self.rig.admit_all(max_rows=1, max_queue=MANY, max_queue_per_tenant=MANY)
+        self.num_asked += 1
+
+    def pass_a_second(self, now: int) -> None:
+        """Everybody has waited a second more; one is taken, and ends at once."""
+        for one in self.rig.client.waiting():
+            self.rig.redis.hincrby(wire.Keys.request(one.request_id), "queued_at", -1000)
+        if self.rig.redis.hget(PACE, "last") not in (None, "0"):
+            self.rig.redis.hincrby(PACE, "last", -1000)
+        (taken,) = pull_ids(self.engine)
+        self.began[taken] = now
+        emit(self.engine, taken, make_finished())
+        self.ask(f"chat {self.num_asked}", wire.Priority.INTERACTIVE)
+        self.rig.refresh_places()
+
+    def listen(self, request_id: str) -> None:
+        (*_, last) = self.rig.events(request_id)
+        if isinstance(last, wire.Queued) and last.wait_seconds is not None:
+            self.told.setdefault(request_id, []).append(last.wait_seconds)
+
+
+def test_who_stands_behind_people_who_keep_coming_is_not_told_that_it_is_soon(rig: Rig) -> None:
+    row = OneRow(rig)
+    for now in range(-20, 0):
+        row.pass_a_second(now)
+    waiting = ["batch 0", "batch 3"]
+    for number in range(4):
+        row.ask(f"batch {number}", wire.Priority.BATCH)
+    for now in range(90):
+        row.pass_a_second(now)
+        for one in waiting:
+            row.listen(one)
+    for one in waiting:
+        assert row.told[one][0] == pytest.approx(row.began[one], rel=0.15)
+        left = [row.began[one] - now for now in range(len(row.told[one]))]
+        for told, truth in zip(row.told[one], left, strict=True):
+            assert max(told, truth) <= 2 * min(told, truth) + 10
