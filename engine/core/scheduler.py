@@ -55,6 +55,7 @@ class Scheduler:
         self._in_flight: list[Step] = []
         self._num_decodes = self._num_slices = 0  # turns that have ended
         self._others: Pace | None = None  # as schedule() was told last
+        self._read_newcomers = False  # in the slice before
 
     @property
     def is_idle(self) -> bool:
@@ -135,8 +136,9 @@ class Scheduler:
         prompts = [one for one in self._prefilling if one.slice_tokens_left > 0 and may_slice]
         someone_decodes = others is not None or self.is_decoding or bool(ready)
         in_turn = self._in_turn(prompts, ready, someone_decodes=someone_decodes) if prompts else []
-        if in_turn:
+        if in_turn or not prompts:
             self._ledger.leave_line(self)
+        if in_turn:
             step = self._slice_step(in_turn, now=now, someone_decodes=someone_decodes)
         else:
             step = self._decode_step(ready)
@@ -233,14 +235,23 @@ class Scheduler:
         """Those that are read now; none where it is the running rows' turn."""
         if not someone_decodes:
             self._ledger.forgive()
-            return prompts
+            return self._newcomers_or_all(prompts)
         # A ready row is one batch call away from its first token, if no slice has drawn that.
         if not all(one.num_drawn for one in ready) or not self._ledger.stand_in_line(self):
             return []
         # What the slice in flight will owe is known when it is measured; rows decode meanwhile.
         if self._ledger.num_slices_in_flight and self.decode_share > 0:
             return []
-        return self._newcomers(prompts) if ready or self._ledger.owes_decode else prompts
+        if ready or self._ledger.owes_decode:
+            return self._newcomers(prompts)
+        return prompts if self.decode_share > 0 else self._newcomers_or_all(prompts)
+
+    def _newcomers_or_all(self, prompts: list[Sequence]) -> list[Sequence]:
+        """In turns, where nothing is owed between which newcomers would come: nobody waits for all
+        that others have sent, nor they for ever for newcomers."""
+        newcomers = [] if self._read_newcomers else self._newcomers(prompts)
+        self._read_newcomers = bool(newcomers)
+        return newcomers or prompts
 
     def _newcomers(self, prompts: list[Sequence]) -> list[Sequence]:
         """Short prompts of tenants without another row: rows are owed for other people's."""

@@ -1,21 +1,23 @@
 """Which prompts get how many tokens in one slice turn. Pure, greedy, a few lines of policy.
 
 Shortest remaining work first, so that a long prompt never blocks a short one; waiting counts, so
-that no prompt starves. Several short tails share a turn, and short prompts that start level are cut
-as one rectangle: one forward without padding. A last slice draws the answer's first token, if that
-makes it no longer to speak of.
+that no prompt starves, a lower class's beyond its patience. Several short tails share a turn, and
+short prompts that start level are cut as one rectangle: one forward without padding. A last slice
+draws the answer's first token, if that makes it no longer to speak of.
 Where a device plans for each shape that it has not met (CUDA), long slices lie on a grid, so that
 their shapes come back from prompt to prompt.
 """
 
 from __future__ import annotations
 
+from engine import wire
 from engine.core.cost import CostModel
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
 from engine.core.step import Slice
 
 _AGEING = 0.5  # a second waited weighs as much as half a second of work less
+_PATIENCE_SECONDS = {wire.Priority.API: 15.0, wire.Priority.BATCH: 60.0}  # as in lua/_queue.lua
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
 EFFICIENT_ON_GRID_TOKENS = 2048  # half as many are as many more shapes
 ANY_SHAPE_SCORES = 2**19  # queries by keys; slices of fewer need no plan (model/attention.py)
@@ -84,7 +86,8 @@ def _may_go_on(sequence: Sequence, resting: set[str]) -> bool:
 
 def _urgency(sequence: Sequence, cost: CostModel, now: float) -> float:
     work = cost.predict(sequence.slice_tokens_left, start=sequence.computed_tokens)
-    return work - _AGEING * (now - sequence.arrived_at)
+    patience = _PATIENCE_SECONDS.get(sequence.priority, 0.0)
+    return work - _AGEING * (now - sequence.arrived_at - patience)
 
 
 def _tokens_to_stop(sequence: Sequence) -> int:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import random
 
-from engine.core.limits import Fitting
-from tests.engine.core.scheduler_bench import Bench
+from engine.core.limits import ALL_FITS, Fitting
+from engine.core.pacing import TimeLedger
+from engine.core.scheduler import Scheduler
+from engine.core.sequence import Sequence
+from tests.engine.core.scheduler_bench import PACE, Bench
+from tests.fakes import FakeClock, FakeRunner, make_work
 
 
 def test_a_row_joins_when_others_have_left_where_memory_has_no_room_for_both() -> None:
@@ -47,3 +51,39 @@ def test_everybody_ends_with_the_same_tokens_whatever_does_not_fit_meanwhile() -
     assert [len(one) for one in undisturbed] == list(range(1, 13))
     for seed in range(20):
         assert outputs(random.Random(seed)) == undisturbed
+
+
+def test_a_model_that_may_not_read_now_keeps_no_other_from_reading() -> None:
+    """Both stand in one line while somebody decodes."""
+    clock, ledger = FakeClock(), TimeLedger()
+    full, other = Scheduler(PACE, ledger), Scheduler(PACE, ledger)
+    runners = {one: FakeRunner(clock) for one in (full, other)}
+    drawn: list[str] = []
+
+    def add(scheduler: Scheduler, name: str, prompt_tokens: int, max_tokens: int) -> None:
+        work = make_work(name, prompt=range(1, prompt_tokens + 1), max_tokens=max_tokens)
+        scheduler.add(Sequence(work, delivered_token_ids=(), arrived_at=clock.now))
+
+    def turn(scheduler: Scheduler, fitting: Fitting = ALL_FITS) -> None:
+        scheduler.admit()
+        others = PACE if full.is_decoding and scheduler is other else None
+        step = scheduler.schedule(now=clock.now, others=others, fitting=fitting)
+        for outcome in runners[scheduler].run(step):
+            for sequence, _ in scheduler.update(outcome):
+                drawn.append(sequence.request_id)
+                if sequence.num_output_tokens == sequence.max_tokens:
+                    scheduler.finish(sequence)
+
+    add(full, "decodes", 5, 20_000)
+    for _ in range(20):
+        turn(full)
+    add(full, "long", 5000, 2)
+    while not (ledger.owes_decode and full.has_prompts):
+        turn(full)
+    while ledger.stand_in_line(other):
+        turn(full)
+    add(other, "short", 300, 2)
+    for _ in range(400):
+        turn(full, Fitting(may_slice=False))
+        turn(other)
+    assert "short" in drawn

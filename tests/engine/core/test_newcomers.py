@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from engine import wire
 from engine.core.step import Outcome, Step
 from tests.engine.core.scheduler_bench import PACE, Bench
 from tests.engine.core.time_bounds import TimeBounds
@@ -149,3 +150,47 @@ def test_many_newcomers_take_no_more_than_their_share(
         longest_pause = max(longest_pause, pause)
     assert bounds.num_checked > 1000 and not bounds.broken
     assert longest_pause <= PACE.stall_seconds * 1.05
+
+
+def bench_of_long_prompts(**fields: str) -> Bench:
+    """Eight prompts of one person, four seconds each; the cost of reading is known."""
+    bench = Bench(PACE)
+    for number in range(12):
+        bench.add(f"known {number}", prompt_tokens=20 + 30 * number, max_tokens=1)
+        bench.run()
+    for number in range(8):
+        bench.add(f"long {number}", prompt_tokens=8000, max_tokens=1, tenant=HEAVY, **fields)
+    return bench
+
+
+@pytest.mark.parametrize("seconds", [1, 12, 16, 24])
+@pytest.mark.parametrize("tenant", [LIGHT, HEAVY])
+def test_nobody_waits_for_all_that_others_have_sent_before_while_no_row_decodes(
+    seconds: int, tenant: str
+) -> None:
+    """Nor for one's own batches with a chat."""
+    bench = bench_of_long_prompts(priority=wire.Priority.BATCH)
+    began_at = bench.clock.now
+    while bench.clock.now - began_at < seconds:
+        bench.turn()
+    bench.add("chat", prompt_tokens=20, max_tokens=2, tenant=tenant)
+    while "chat" not in bench.drawn_at:
+        bench.turn()
+    assert bench.first_token_seconds("chat") < 6 * PACE.stall_seconds
+
+
+@pytest.mark.parametrize("decode_share", [0.0, 0.5])
+def test_nobody_waits_for_ever_for_newcomers_while_no_row_decodes(decode_share: float) -> None:
+    """Each of them is somebody else, has a prompt of half a stall and asks for one token."""
+    bench = Bench(dataclasses.replace(PACE, decode_share=decode_share))
+    bench.add("known", prompt_tokens=400, max_tokens=1)
+    bench.run()
+    bench.add("long", prompt_tokens=8000, max_tokens=1, tenant=HEAVY)
+    for number in range(4000):
+        name = f"user:{number}"
+        if len(bench.scheduler.rows) < 3:
+            bench.add(name, prompt_tokens=50, max_tokens=1, tenant=name)
+        bench.turn()
+        if "long" in bench.drawn_at:
+            break
+    assert bench.first_token_seconds("long") < 8 * 4.0
