@@ -87,7 +87,8 @@ class ModelHandle:
 
     @property
     def awaits_first_token(self) -> bool:
-        return any(not live.has_drawn for live in self._live.values())
+        """Or reads a prompt again, whose row was taken away."""
+        return self.scheduler.has_prompts or any(not one.has_drawn for one in self._live.values())
 
     @property
     def row_bytes(self) -> int:

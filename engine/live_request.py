@@ -69,6 +69,11 @@ class LiveRequest:
         """It has a token that no earlier engine delivered."""
         return self._first_token_at is not None
 
+    @property
+    def is_proven(self) -> bool:
+        """Its row has drawn in the batch, and the engine lives: one token may come of a slice."""
+        return self.sequence.num_output_tokens > len(self.delivery.delivered_token_ids) + 1
+
     def is_overdue(self, now: float) -> bool:
         return is_overdue(self.delivery, now)
 

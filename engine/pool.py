@@ -117,11 +117,11 @@ class ModelPool:
         return bool(self._waiting.models or self._wanted)
 
     def is_unproven(self, request_id: str) -> bool:
-        """It is here and has not drawn a token yet."""
+        """It is here and may still be what kills."""
         if any(request_id == one.work.request_id for one in self._waiting):
             return True
         live = (handle.get_live(request_id) for handle in self.handles)
-        return any(one is not None and not one.has_drawn for one in live)
+        return any(one is not None and not one.is_proven for one in live)
 
     def num_taken(self, name: str) -> int:
         handles = (handle for handle in self.handles if handle.spec.name == name)

@@ -360,7 +360,10 @@ class VectorHandle:
         self._suspects = [one for one in self._suspects if one.request_id != request_id]
         if self._long is not None and self._long.input.request_id == request_id:
             self._long = None
-        return self._live.pop(request_id, None)
+        live = self._live.pop(request_id, None)
+        if not self._live:
+            self._ledger.leave_line(self)
+        return live
 
 
 def _failed(live: VectorRequest, code: wire.Code, detail: str) -> wire.Failed:

@@ -30,7 +30,7 @@ class VectorRequest:
         return self.work.request_id
 
     @property
-    def has_drawn(self) -> bool:
+    def is_proven(self) -> bool:
         """Some of it has been computed, so it did not kill its engine."""
         return self._first_at is not None
 

@@ -54,6 +54,10 @@ local function is_too_late(id, now)
   return deadline_at > 0 and deadline_at <= now
 end
 
+-- Whether it has come past where it was at the last crash. One token proves nothing: it may come of the prompt's last slice,
+-- and the batch be what kills.
+local function is_proven(tokens, tokens_at_crash) return tonumber(tokens) > tonumber(tokens_at_crash) + 1 end
+
 local function clear_suspect(engine, id)
   if redis.call('GET', suspect_key(engine)) == id then
     redis.call('DEL', suspect_key(engine))

@@ -24,7 +24,7 @@ local function emit(id, fence, first_seq, tokens, cached, first, last)
     redis.call('XADD', events_key(id), seq .. '-' .. born, 'e', ARGV[i])
   end
   redis.call('HSET', request_key(id), 'seq', seq, 'tokens', tokens)
-  if tonumber(crashes) > 0 and (is_terminal or tokens > tonumber(tokens_at_crash)) then
+  if tonumber(crashes) > 0 and (is_terminal or is_proven(tokens, tokens_at_crash)) then
     clear_suspect(owner, id)
   end
   if is_terminal then

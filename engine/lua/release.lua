@@ -9,10 +9,7 @@ local held, released = {}, {}
 for i = 5, #ARGV do held[ARGV[i]] = true end
 
 local function count_crash(id, request)
-  local crashes = 1
-  if tonumber(request.tokens) <= tonumber(request.tokens_at_crash) then
-    crashes = request.crashes + 1
-  end
+  local crashes = is_proven(request.tokens, request.tokens_at_crash) and 1 or request.crashes + 1
   redis.call('HSET', request_key(id), 'crashes', crashes, 'tokens_at_crash', request.tokens)
   return crashes
 end
@@ -46,8 +43,7 @@ local function release(id, request)
   if request.is_cancelled then return finish(id, request, finished) end
   if is_crash and crashes >= 2 then return finish(id, request, poisoned) end
   redis.call('HSET', request_key(id), 'state', 'queued')
-  local is_uncleared = tonumber(request.tokens) <= tonumber(request.tokens_at_crash)
-  push_back(request.model, id, crashes > 0 and is_uncleared)
+  push_back(request.model, id, crashes > 0 and not is_proven(request.tokens, request.tokens_at_crash))
 end
 
 local highest = why == 'expired' and now or '+inf'

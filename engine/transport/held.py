@@ -87,7 +87,7 @@ def delivery_from(held: Held) -> AnyDelivery:
         "fence": held.fence,
         "attempt": int(held.values["attempt"]),
         "next_seq": len(held.events),
-        "is_suspect": crashes > 0 and held.tokens <= tokens_at_crash,
+        "is_suspect": crashes > 0 and held.tokens <= tokens_at_crash + 1,  # lua/_request.lua
     }
     if isinstance(work, wire.VectorWork):
         return VectorDelivery(work=work, **known)

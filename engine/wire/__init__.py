@@ -17,7 +17,7 @@ Laws (tests/engine/test_wire_laws.py holds them against random histories):
 4. A request delivered to a second engine continues: the delivered token ids become a suffix of the
    prompt, sampling is a pure function of (seed, position), and the client sees one Resumed, no text
    twice, none missing. A stale engine's events are void (fencing). A request that kills its engine
-   twice without a new token in between ends in Failed(poison).
+   twice without a token that the batch drew in between ends in Failed(poison).
 5. Cancel frees the row before the next step, in prefill at the next chunk, in the queue at once.
 """
 

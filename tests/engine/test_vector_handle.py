@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -208,3 +210,15 @@ def test_a_passed_deadline_ends_it() -> None:
     last = rig.events["a"][-1]
     assert isinstance(last, wire.Failed)
     assert last.code == wire.Code.DEADLINE_EXCEEDED
+
+
+def test_who_was_cancelled_in_line_leaves_it_and_its_weights_can_go() -> None:
+    rig = Rig()
+    rig.ledger.book_slice(1.0, share=0.5)  # running rows of another model are owed
+    rig.add("a", (1, 2, 3))
+    rig.turn(others=PACE)
+    rig.note(rig.handle.cancel("a"))
+    computer = weakref.ref(rig.computer)
+    del rig.handle, rig.computer
+    gc.collect()
+    assert computer() is None

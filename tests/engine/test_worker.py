@@ -362,3 +362,22 @@ def test_a_model_that_is_always_busy_makes_way_for_another_after_its_turn() -> N
     assert len(engine.transport.ends) >= asked["a"] + asked["b"] - 12
     assert all(isinstance(end, wire.Finished) for end in engine.transport.ends.values())
     assert "pinned" in {one.name for one in engine.pool.statuses()}
+
+
+def test_no_buffers_are_cleared_while_a_row_that_gave_way_reads_its_prompt_again() -> None:
+    engine = Engine(spec("fake", max_rows=4, stall_ms=20))
+    engine.ask("a", prompt=[5] * 3000, max_tokens=400)
+    while not engine.transport.tokens("a"):
+        engine.turn()
+    engine.turn(30)
+    num_clears = engine.memory.num_clears
+    (handle,) = engine.pool.handles
+    handle.preempt(handle.newest_row)
+    engine.ask("short", prompt=[5], max_tokens=1)
+    engine.run("short")  # after which clearing is due
+    engine.clock.now += 1.0
+    while handle.scheduler.has_prompts:
+        engine.turn()
+        assert engine.memory.num_clears == num_clears
+    engine.turn(10)
+    assert engine.memory.num_clears > num_clears

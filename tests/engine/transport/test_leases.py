@@ -131,14 +131,30 @@ def test_a_request_that_kills_its_engine_twice_is_poison(rig: Rig) -> None:
     assert rig.ended() == ["a"]
 
 
-def test_a_token_between_two_deaths_shows_innocence(rig: Rig) -> None:
+def test_tokens_of_the_batch_between_two_deaths_show_innocence(rig: Rig) -> None:
     rig.queue("a")
     for attempt in range(5):
         engine = rig.engine()
         assert pull_ids(engine) == ["a"]
-        emit(engine, "a", make_delta(attempt))
+        emit(engine, "a", make_delta(attempt), make_delta(attempt))
 
-    assert len(rig.events("a")) == 6
+    assert len(rig.events("a")) == 11
+
+
+def test_who_kills_in_the_batch_is_poison_though_each_life_begins_with_a_token(rig: Rig) -> None:
+    """The prompt's last slice draws the first one."""
+    rig.queue("killer", "innocent")
+    for _ in range(6):
+        engine = rig.engine()
+        pulled = pull_ids(engine, 2)
+        if "killer" in pulled:
+            emit(engine, "killer", make_delta(1))
+            continue  # and dies
+        for one in pulled:
+            emit(engine, one, make_delta(1), make_finished())
+
+    assert is_failed(rig, "killer", wire.Code.POISON)
+    assert isinstance(rig.events("innocent")[-1], wire.Finished)
 
 
 def test_suspects_are_tried_one_at_a_time_so_that_innocents_outlive_poison(rig: Rig) -> None:
@@ -170,7 +186,7 @@ def test_a_suspect_does_not_hold_up_fresh_requests(rig: Rig) -> None:
     rig.queue("fresh")
 
     assert pull_ids(engine, 3) == ["a", "fresh"]
-    emit(engine, "a", make_delta(1))
+    emit(engine, "a", make_delta(1, 2))
     assert pull_ids(engine, 3) == ["b"]
 
 
