@@ -356,7 +356,8 @@ class ModelHandle:
         return [] if culprit is None else self._fail(self._live[culprit.request_id], error)
 
     def _fail(self, live: LiveRequest, error: Exception) -> Events:
-        live.is_kept = True  # nothing that its row computed is worth keeping
+        live.is_kept = True  # nothing that its row computed is worth keeping,
+        self._keeping.distrust(live)  # nor what it was filled from
         self._forget(live.request_id)
         return self._failed(live.request_id, live.answer.usage, error)
 

@@ -31,6 +31,10 @@ class Keeping:
         if sequence.row_id is not None and sequence.computed_tokens > 0 and not live.is_kept:
             self._departing[sequence.row_id] = live
 
+    def distrust(self, live: LiveRequest) -> None:
+        if self._reuse is not None:
+            self._reuse.distrust(live)
+
     def forget_owner(self, owner: bytes, lives: Iterable[LiveRequest]) -> None:
         """Of these requests, and of rows that are leaving, nothing is kept for it any more."""
         for live in (*lives, *self._departing.values()):

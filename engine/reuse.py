@@ -225,6 +225,14 @@ class PrefixReuse:
         if query is not None:
             self._ended.append(query)
 
+    def distrust(self, live: LiveRequest) -> None:
+        """It failed: what its row was filled from, or what was copied on its way, may be the cause
+        or be as wrong."""
+        sequence = live.sequence
+        ends = {len(sequence.token_ids), sequence.num_prompt_tokens, *sequence.boundaries}
+        for num_tokens in ends | {sequence.num_prompt_tokens - 1} - {0}:
+            self._cache.drop(self._query(live, num_tokens), request_id=live.request_id)
+
     def forget(self, live: LiveRequest) -> None:
         self._waits.pop(live.request_id, None)
         self._cache.release(live.request_id)

@@ -231,6 +231,13 @@ class PrefixCache:
         with self._records.computing():
             self._records.hold(span, _OPENING, payload, model=query.model, owners=query.owners)
 
+    def drop(self, query: Query, *, request_id: str) -> None:
+        """Remove all that is kept of this prompt, whoever's, and all that the request uses."""
+        spans = [*query.spans(), query.chain.opening(query.num_tokens)]
+        nodes = [node for span in spans if (node := self.nodes.find(span)) is not None]
+        records = {record for node in nodes for record in node.records()}
+        self._records.remove([*records.union(self._pinned.get(request_id, []))])
+
     def persist(self, query: Query) -> None:
         """Hand the records of this prompt that are not on disk to the writer."""
         self._records.write_owners()

@@ -226,7 +226,7 @@ class BreakingReuse:
     def open(self, live: LiveRequest) -> Drawn | None:
         raise Broken
 
-    go_on = keep_boundary = keep_prompt = keep_opening = keep_row = forget = restore
+    go_on = keep_boundary = keep_prompt = keep_opening = keep_row = distrust = forget = restore
 
     def persist(self) -> None:
         raise Broken
