@@ -14,18 +14,18 @@ import signal
 import sys
 import threading
 
-from engine.config import BadConfig, EngineConfig, config_from_process
+from engine.config import BadConfig, EngineConfig, config_from_process, read_log_level
 from engine.transport import NameTaken, Transport, check_name
 
 _OPEN_FILES = 4096  # importing mlx_lm lowers the limit to this, for good
 
 
 def main() -> int:
-    logging.basicConfig(
-        level=os.environ.get("HEARTH_LOG_LEVEL", "INFO"),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
     try:
+        logging.basicConfig(
+            level=read_log_level(os.environ),
+            format="%(asctime)s %(levelname)s %(name)s %(message)s",
+        )
         config = config_from_process(sys.argv[1:])
         _check_limits()
         _serve(config, _stopping_by_signal())

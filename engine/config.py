@@ -1,4 +1,7 @@
-"""The engine's settings, from the environment and the command line; no default hides elsewhere."""
+"""The engine's settings, from the environment and the command line; no default hides elsewhere.
+
+What is empty counts as not set. Intake reads from here what it shares with the engine.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,14 @@ from engine import wire
 _CHECKOUT = Path(__file__).resolve().parent.parent
 _GIB = 1024**3
 _DAILY_WRITE_BYTES = 200 * _GIB  # an SSD's usual endurance lasts many years at this
+_MOST_GIB = 1_000_000
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_LOG_LEVELS = ("INFO", "DEBUG", "WARNING", "ERROR", "CRITICAL")
+_CPU_DTYPES = ("float32", "stored")
 
 
 class BadConfig(Exception):
-    """The engine cannot start with these settings."""
+    """The process cannot start with these settings."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +32,7 @@ class EngineConfig:
     """`memory_limit_bytes` None: what the machine has. `keeps_cpu_dtype`: no cast to float32.
 
     Prefix cache: `cache_memory_bytes` None: a share of the memory limit; 0 turns it off.
-    `cache_disk_bytes` None: 20 GB or a tenth of what is free, whichever is less; 0 turns it off.
+    `cache_disk_bytes` None: 20 GiB or a tenth of what is free, whichever is less; 0 turns it off.
     """
 
     name: str
@@ -47,17 +53,16 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Eng
     name = parser.parse_args(arguments).name
     if not _NAME.fullmatch(name):
         raise BadConfig(f"--name {name!r}: letters, digits, dot, dash and underscore only")
-    data_dir = environment.get("HEARTH_DATA_DIR") or str(_CHECKOUT / "data")
     daily_bytes = _gibibytes(environment, "HEARTH_CACHE_DAILY_WRITE_GB")
     return EngineConfig(
         name=name,
-        redis_url=environment.get("REDIS_URL") or wire.default_redis_url(data_dir),
-        data_dir=Path(data_dir),
+        redis_url=read_redis_url(environment),
+        data_dir=read_data_dir(environment),
         memory_limit_bytes=_gibibytes(environment, "HEARTH_MEMORY_LIMIT_GB", may_be_zero=False),
         cache_memory_bytes=_gibibytes(environment, "HEARTH_CACHE_MEMORY_GB"),
         cache_disk_bytes=_gibibytes(environment, "HEARTH_CACHE_DISK_GB"),
         cache_daily_write_bytes=_DAILY_WRITE_BYTES if daily_bytes is None else daily_bytes,
-        keeps_cpu_dtype=environment.get("HEARTH_CPU_DTYPE", "float32") == "stored",
+        keeps_cpu_dtype=_choice(environment, "HEARTH_CPU_DTYPE", _CPU_DTYPES) == "stored",
     )
 
 
@@ -65,16 +70,39 @@ def config_from_process(arguments: Sequence[str]) -> EngineConfig:
     return read_config(arguments, os.environ)
 
 
+def read_data_dir(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("HEARTH_DATA_DIR") or _CHECKOUT / "data")
+
+
+def read_redis_url(environment: Mapping[str, str]) -> str:
+    told = environment.get("REDIS_URL")
+    return told or wire.default_redis_url(str(read_data_dir(environment)))
+
+
+def read_log_level(environment: Mapping[str, str]) -> str:
+    """Raises BadConfig."""
+    return _choice(environment, "HEARTH_LOG_LEVEL", _LOG_LEVELS)
+
+
+def _choice(environment: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
+    """The first one is the default."""
+    told = environment.get(name, "").strip() or choices[0]
+    if told not in choices:
+        raise BadConfig(f"{name} is one of {', '.join(choices)}, not {told!r}")
+    return told
+
+
 def _gibibytes(
     environment: Mapping[str, str], name: str, *, may_be_zero: bool = True
 ) -> int | None:
-    text = environment.get(name, "")
+    text = environment.get(name, "").strip()
     if not text:
         return None
     try:
         value = float(text)
     except ValueError as error:
         raise BadConfig(f"{name}={text!r} is not a number") from error
-    if not (value > 0 or (value == 0 and may_be_zero)):
-        raise BadConfig(f"{name}={text!r} must be {'0 or ' if may_be_zero else ''}above 0")
+    if not (0 < value <= _MOST_GIB or (value == 0 and may_be_zero)):
+        least = "0 or " if may_be_zero else ""
+        raise BadConfig(f"{name}={text!r} must be {least}above 0, at most {_MOST_GIB:,}")
     return int(value * _GIB)

@@ -53,7 +53,14 @@ RULES = (
     ),
     Rule(
         package="engine.intake",
-        ours=("engine.core", "engine.wire", "engine.sizing", "engine.transport", "engine.intake"),
+        ours=(
+            "engine.config",
+            "engine.core",
+            "engine.wire",
+            "engine.sizing",
+            "engine.transport",
+            "engine.intake",
+        ),
         never=(*MLX, *DJANGO),
     ),
     Rule(

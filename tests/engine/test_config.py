@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
-from engine.config import BadConfig, read_config
+from engine.config import BadConfig, read_config, read_log_level
 
 
 def test_the_private_redis_is_the_default() -> None:
@@ -28,10 +32,41 @@ def test_a_daily_write_budget_of_nothing_is_nothing() -> None:
     assert read_config([], {}).cache_daily_write_bytes > 0
 
 
-@pytest.mark.parametrize("text", ["many", "-1", "0", "nan"])
+@pytest.mark.parametrize("text", ["many", "-1", "0", "nan", "inf", "1e400", "1e300"])
 def test_a_memory_limit_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadConfig, match="HEARTH_MEMORY_LIMIT_GB"):
         read_config([], {"HEARTH_MEMORY_LIMIT_GB": text})
+
+
+@pytest.mark.parametrize("what", ["MEMORY", "DISK", "DAILY_WRITE"])
+def test_a_cache_without_end_is_refused(what: str) -> None:
+    with pytest.raises(BadConfig, match=f"HEARTH_CACHE_{what}_GB"):
+        read_config([], {f"HEARTH_CACHE_{what}_GB": "inf"})
+
+
+def test_an_unknown_dtype_is_refused() -> None:
+    with pytest.raises(BadConfig, match="HEARTH_CPU_DTYPE is one of float32, stored"):
+        read_config([], {"HEARTH_CPU_DTYPE": "bfloat16"})
+
+
+def test_what_is_empty_counts_as_not_set() -> None:
+    names = ("DATA_DIR", "CPU_DTYPE", "MEMORY_LIMIT_GB", "CACHE_DISK_GB", "ENGINE_NAME")
+    empty = dict.fromkeys([f"HEARTH_{name}" for name in names] + ["REDIS_URL"], "")
+    assert read_config([], empty) == read_config([], {})
+    assert read_log_level({"HEARTH_LOG_LEVEL": ""}) == "INFO"
+
+
+@pytest.mark.parametrize("process", ["engine", "engine.intake"])
+def test_an_unknown_log_level_ends_the_start_in_a_sentence(process: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", process],
+        env=os.environ | {"HEARTH_LOG_LEVEL": "LOUD"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 2
+    assert "HEARTH_LOG_LEVEL is one of INFO" in ended.stderr and "Traceback" not in ended.stderr
 
 
 def test_a_strange_name_is_refused() -> None:
