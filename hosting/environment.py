@@ -48,6 +48,14 @@ def number(
     raise ImproperlyConfigured(f"{variable} is a number from {least} to {most}, not {told!r}.")
 
 
+def seconds(variable: str, default: float, *, most: float) -> float:
+    told = text(variable, str(default)).strip()
+    with contextlib.suppress(ValueError):
+        if 0 <= float(told) <= most:
+            return float(told)
+    raise ImproperlyConfigured(f"{variable} is a number from 0 to {most:g}, not {told!r}.")
+
+
 def names(variable: str) -> list[str]:
     """A list with commas; blanks around its names are nobody's intention."""
     told = (name.strip() for name in text(variable).split(","))

@@ -9,8 +9,10 @@ HEARTH_HTTPS             0                   1 behind a TLS proxy that sets X-Fo
 HEARTH_SECRET_KEY        data/secret_key     made at first start
 HEARTH_DEBUG             0                   1 only while developing
 HEARTH_LOG_FORMAT        text                text or json
+HEARTH_LOG_LEVEL         INFO                or DEBUG, WARNING, ERROR, CRITICAL
 HEARTH_RETENTION_DAYS    90                  how long generation rows are kept
 HEARTH_MAX_CONCURRENT    8                   requests of one person at once, where no limits are set
+HEARTH_SETTINGS_KEPT_SECONDS  0.5            how soon a changed limit, key or model counts
 DATABASE_URL             data/db.sqlite3     postgres://user:password@host/name
 REDIS_URL                private socket      any Redis 6.2 or newer
 
@@ -191,7 +193,7 @@ if _database["ENGINE"].endswith("sqlite3"):
 DATABASES = {"default": _database}
 
 # How soon a request sees a changed limit, key or model at the latest; a revoked key ends within 1 s
-SETTINGS_KEPT_SECONDS = float(environment.text("HEARTH_SETTINGS_KEPT_SECONDS", "0.5"))
+SETTINGS_KEPT_SECONDS = environment.seconds("HEARTH_SETTINGS_KEPT_SECONDS", 0.5, most=60)
 HUB_LINGER_SECONDS = 30  # how long an idle web process keeps its readers' connections to Redis
 
 CHANNEL_LAYERS = {

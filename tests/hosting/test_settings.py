@@ -72,6 +72,9 @@ def test_other_pages_of_this_machine_are_not_trusted(tmp_path: Path) -> None:
         ("HEARTH_RETENTION_DAYS", "999999"),
         ("HEARTH_LOG_FORMAT", "xml"),
         ("HEARTH_HTTPS", "maybe"),
+        ("HEARTH_LOG_LEVEL", "LOUD"),
+        ("HEARTH_SETTINGS_KEPT_SECONDS", "abc"),
+        ("HEARTH_SETTINGS_KEPT_SECONDS", "nan"),
     ],
 )
 def test_a_wrong_value_is_told_in_a_sentence(tmp_path: Path, variable: str, value: str) -> None:
