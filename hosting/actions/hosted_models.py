@@ -100,7 +100,7 @@ def set_pinned(model: HostedModel, *, is_pinned: bool) -> None:
     """Whether it is kept in memory whatever else is wanted."""
     with transaction.atomic():
         HostedModel.objects.filter(pk=model.pk).update(is_pinned=is_pinned)
-        transaction.on_commit(publish_models)
+        publish_on_commit()
 
 
 def remove_model(model: HostedModel) -> None:
@@ -110,7 +110,11 @@ def remove_model(model: HostedModel) -> None:
             unpublish(prompt)
         model.delete()
         forget(model_name=model.name)
-        transaction.on_commit(publish_models)
+        publish_on_commit()
+
+
+def publish_on_commit() -> None:
+    transaction.on_commit(publish_models)
 
 
 def publish_models() -> None:
@@ -181,7 +185,7 @@ def mark_fetched(model: HostedModel, folder: Path) -> None:
         HostedModel.objects.filter(pk=model.pk).update(
             **fields, state=HostedModel.State.READY, detail="", fetch_fraction=1.0
         )
-        transaction.on_commit(publish_models)
+        publish_on_commit()
 
 
 def mark_fetch_failed(model: HostedModel, reason: str) -> None:
@@ -252,7 +256,7 @@ def _register(name: str, *, is_default: bool, **fields: Any) -> HostedModel:
         model.save()
         if is_default:
             make_default(model)
-        transaction.on_commit(publish_models)
+        publish_on_commit()
     return model
 
 

@@ -11,7 +11,7 @@ def memory_limits() -> dict[str, int]:
 
 
 def set_memory_limit(engine: str, limit_bytes: int | None) -> int | None:
-    """None: what the engine started with. Returns what was set before; publish the models then."""
+    """None: what the engine started with. Returns what was set before."""
     before = memory_limits().get(engine)
     if limit_bytes is None:
         MemoryLimit.objects.filter(engine=engine).delete()

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -175,7 +174,7 @@ class HostedModelAdmin(ModelColumns, ModelActions):
 
     def save_model(self, request: HttpRequest, obj: HostedModel, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        transaction.on_commit(hosted_models.publish_models)
+        hosted_models.publish_on_commit()
         is_loaded = states_in_engines().get(obj.name) == "loaded"
         if is_loaded and COUNTS_AT_LOAD & set(form.changed_data):
             self.message_user(request, _reload_question(obj), messages.WARNING)

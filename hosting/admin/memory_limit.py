@@ -5,7 +5,6 @@ from __future__ import annotations
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.decorators import permission_required
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -13,9 +12,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from accounts.admin.confirmation import TEMPLATE
-from accounts.audit import record_of
-from hosting.actions.hosted_models import publish_models
-from hosting.actions.memory_limits import set_memory_limit
+from accounts.audit import address_of
+from hosting.actions.engine_orders import change_memory_limit
 
 LIMIT_PERMISSION = "hosting.change_memorylimit"
 _GIB = 1024**3
@@ -46,16 +44,7 @@ def change_limit(request: HttpRequest) -> HttpResponse:
     engine, limit_bytes = form.cleaned_data["engine"], form.limit_bytes
     if "confirmed" not in request.POST:
         return _ask_first(request, engine, limit_bytes)
-    with transaction.atomic():
-        before = set_memory_limit(engine, limit_bytes)
-        record_of(
-            request,
-            "memory.limit",
-            target=engine,
-            before={"limit_bytes": before},
-            after={"limit_bytes": limit_bytes},
-        )
-        transaction.on_commit(publish_models)
+    change_memory_limit(engine, limit_bytes, by=request.user, address=address_of(request))
     messages.success(request, f"The memory limit of {engine} is changed.")
     return redirect("admin:memory")
 

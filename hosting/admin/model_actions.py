@@ -13,10 +13,9 @@ from unfold.decorators import action
 from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
 from accounts.audit import changes, record_of
-from engine import wire
-from hosting.actions import hosted_models
+from hosting.actions import engine_orders, hosted_models
 from hosting.actions.model_states import states_in_engines
-from hosting.engine_client import EngineUnavailable, get_client
+from hosting.engine_client import EngineUnavailable
 from hosting.models import HostedModel
 
 Change = Callable[[HostedModel], None]
@@ -37,7 +36,7 @@ class ModelActions(AuditedAdmin):
             "load",
             question="Load these models?",
             consequence="An idle model makes room where the memory is short.",
-            change=lambda model: get_client().load_model(model.name),
+            change=engine_orders.load_model,
         )
 
     @admin.action(description="Unload", permissions=["change"])
@@ -48,7 +47,7 @@ class ModelActions(AuditedAdmin):
             "unload",
             question="Unload these models?",
             consequence="Running answers end first. The next request loads the model again.",
-            change=lambda model: get_client().unload_model(model.name),
+            change=engine_orders.unload_model,
         )
 
     @admin.action(description="Reload", permissions=["change"])
@@ -59,7 +58,7 @@ class ModelActions(AuditedAdmin):
             "reload",
             question="Reload these models?",
             consequence="Running answers end first. Others wait until the weights are read again.",
-            change=_reload,
+            change=engine_orders.reload_model,
         )
 
     @admin.action(description="Pin", permissions=["change"])
@@ -106,7 +105,7 @@ class ModelActions(AuditedAdmin):
             "clear_memory",
             question="Forget what memory keeps of these models' prompts?",
             consequence="What is on disk comes back from there; the rest is computed again.",
-            change=lambda model: get_client().clear_cache(model.name, wire.CacheTier.MEMORY),
+            change=engine_orders.clear_memory_prefixes,
         )
 
     @admin.action(description="Clear prefixes on disk", permissions=["change"])
@@ -117,7 +116,7 @@ class ModelActions(AuditedAdmin):
             "clear_disk",
             question="Delete what the disk keeps of these models' prompts?",
             consequence="After a restart each conversation is computed from its beginning once.",
-            change=lambda model: get_client().clear_cache(model.name, wire.CacheTier.DISK),
+            change=engine_orders.clear_disk_prefixes,
         )
 
     @admin.action(description="Fetch again", permissions=["change"])
@@ -191,9 +190,3 @@ def _standing(model: HostedModel) -> dict[str, Any]:
     """What actions may change in the registry."""
     names = ("is_pinned", "is_default", "state")
     return {name: getattr(model, name) for name in names} | {"asked": None}
-
-
-def _reload(model: HostedModel) -> None:
-    client = get_client()
-    client.unload_model(model.name)
-    client.load_model(model.name)
