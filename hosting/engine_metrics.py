@@ -13,8 +13,9 @@ from hosting.metric_families import counter, gauge
 from hosting.readiness import beat_age_seconds
 
 _MEMORY_KINDS = ("active", "pool", "peak", "process")
-_GUARD_PARTS = ("limit", "tight", "critical", "used", "weight", "row", "tier", "pool", "process")
-_GUARD_EVENTS = ("loads", "unloads", "preempted", "refused", "failed")
+_GUARD_PARTS = ("limit", "tight", "critical", "used", "weight", "row", "tier", "pool")
+_GUARD_PARTS += ("process", "others")
+_GUARD_EVENTS = ("loads", "unloads", "preempted", "refused", "failed", "lost_estimates")
 
 
 def engine_metrics(engines: list[wire.EngineStatus]) -> Iterator[Metric]:
@@ -65,7 +66,7 @@ def _guard_metrics(engines: list[wire.EngineStatus]) -> Iterator[Metric]:
     guarded = [(beat.engine, beat.memory) for beat in engines if beat.memory]
     yield gauge(
         "guard_bytes",
-        "Memory by part, and the limits it is held to.",
+        "Memory by part, what other programs use, and the limits it is held to.",
         ["engine", "part"],
         (
             ((engine, part), getattr(memory, f"{part}_bytes"))
@@ -85,7 +86,7 @@ def _guard_metrics(engines: list[wire.EngineStatus]) -> Iterator[Metric]:
     )
     yield counter(
         "guard_events",
-        "Models loaded and unloaded, rows preempted, requests refused and failed.",
+        "Loads, unloads, rows preempted, requests refused and failed, learned estimates lost.",
         ["engine", "event"],
         (
             ((engine, event), getattr(memory, f"num_{event}"))

@@ -28,7 +28,13 @@ def exposed(redis_url: str, transactional_db: None, client: Client) -> str:
             disk=wire.DiskTierStatus(budget_bytes=1000, num_dropped=4, written_today_bytes=7),
             models=(model,),
         ),
-        memory=wire.MemoryStatus(limit_bytes=500, level=wire.Level.TIGHT, num_preempted=6),
+        memory=wire.MemoryStatus(
+            limit_bytes=500,
+            level=wire.Level.TIGHT,
+            num_preempted=6,
+            others_bytes=80,
+            num_lost_estimates=1,
+        ),
     )
     with connect(redis_url) as redis:
         redis.sadd(wire.Keys.ENGINES, status.engine)
@@ -38,8 +44,10 @@ def exposed(redis_url: str, transactional_db: None, client: Client) -> str:
 
 EXPECTED = {
     ("hearth_guard_bytes", "part", "limit"): 500,
+    ("hearth_guard_bytes", "part", "others"): 80,
     ("hearth_guard_level", "level", "tight"): 1,
     ("hearth_guard_events_total", "event", "preempted"): 6,
+    ("hearth_guard_events_total", "event", "lost_estimates"): 1,
     ("hearth_cache_used_bytes", "tier", "memory"): 40,
     ("hearth_cache_budget_bytes", "tier", "disk"): 1000,
     ("hearth_cache_records_total", "event", "evicted"): 2,
