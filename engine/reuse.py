@@ -188,9 +188,7 @@ class PrefixReuse:
             or min(gained, sequence.slice_tokens_left) < LEAST_LATE_GAIN_TOKENS
         ):
             return
-        live.prefix = self._cache.used_late(
-            query, plan, gained_tokens=gained, request_id=live.request_id
-        )
+        live.prefix = self._cache.used_late(plan, gained_tokens=gained, request_id=live.request_id)
         live.note_leap(gained)
         self._fill(live, plan)
 

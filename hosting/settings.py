@@ -257,7 +257,6 @@ SPECTACULAR_SETTINGS = {
     "PREPROCESSING_HOOKS": ["hosting.api.schema.only_v1"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_SETTINGS": {"deepLinking": False},  # a link inside a button reads badly
-    "ENUM_NAME_OVERRIDES": {},
 }
 
 CSRF_FAILURE_VIEW = "hosting.chat.endpoint.csrf_failure"

@@ -31,9 +31,7 @@ SPECIAL_TOKENS = (
     "<tool_call>",
     "</tool_call>",
 )
-END_OF_TEXT_ID, IM_START_ID, IM_END_ID, THINK_ID, END_THINK_ID, TOOL_CALL_ID, END_TOOL_CALL_ID = (
-    range(len(SPECIAL_TOKENS))
-)
+END_OF_TEXT_ID, _, IM_END_ID, THINK_ID, END_THINK_ID, TOOL_CALL_ID, _ = range(len(SPECIAL_TOKENS))
 CHAT_TEMPLATE = """\
 {%- if tools %}
 {{- '<|im_start|>system\\n' }}

@@ -54,7 +54,6 @@ class DiskCounters:
     num_corrupt: int = 0
     num_read_errors: int = 0
     num_write_errors: int = 0
-    num_strays: int = 0
     written_bytes: int = 0
     read_bytes: int = 0
     last_error: str = ""
@@ -167,7 +166,6 @@ class DiskTier:
             return True
         for stray in strays:
             self._unlink(stray)
-        self.counters.num_strays += len(strays)
         return is_done
 
     # --- room

@@ -40,7 +40,6 @@ class MemoryTier:
         self.pinned_bytes = 0
         self.num_evicted = 0
         self.model_bytes: Counter[str] = Counter()
-        self.model_records: Counter[str] = Counter()
         self._probation: OrderedDict[RecordKey, _Held] = OrderedDict()
         self._protected: OrderedDict[RecordKey, _Held] = OrderedDict()
         self._pinned: OrderedDict[RecordKey, _Held] = OrderedDict()
@@ -79,7 +78,6 @@ class MemoryTier:
         self._probation[record] = _Held(payload, num_bytes, model)
         self.used_bytes += num_bytes
         self.model_bytes[model] += num_bytes
-        self.model_records[model] += 1
         evicted = []
         if model in self._shares and (excess_bytes := self._excess_bytes(model)) > 0:
             evicted += self._evict(excess_bytes, model=model)
@@ -138,7 +136,6 @@ class MemoryTier:
             return
         self.used_bytes -= held.num_bytes
         self.model_bytes[held.model] -= held.num_bytes
-        self.model_records[held.model] -= 1
 
     def shrink(self, to_bytes: int) -> list[RecordKey]:
         """Let go of records until no more than this is held; the budget stays. What went."""

@@ -143,7 +143,7 @@ class PrefixCache:
         return _prefix_use(plan, miss, told_tokens)
 
     def used_late(
-        self, query: Query, plan: RestorePlan, *, gained_tokens: int, request_id: str
+        self, plan: RestorePlan, *, gained_tokens: int, request_id: str
     ) -> wire.PrefixUse:
         """A row that had begun to compute goes on from what came from disk meanwhile."""
         self._keep_young(plan, request_id)

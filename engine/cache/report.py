@@ -39,9 +39,7 @@ def _model_status(cache: PrefixCache, model: str) -> wire.ModelCacheStatus:
         misses=dict(counters.misses),
         missed_tokens=dict(counters.missed_tokens),
         memory_bytes=cache.memory.model_bytes[model],
-        memory_records=cache.memory.model_records[model],
         disk_bytes=cache.nodes.disk_bytes[model],
-        disk_records=cache.nodes.disk_records[model],
     )
 
 

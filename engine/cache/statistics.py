@@ -19,10 +19,6 @@ class ModelCounters:
     misses: Counter[str] = dataclasses.field(default_factory=Counter)
     missed_tokens: Counter[str] = dataclasses.field(default_factory=Counter)
 
-    @property
-    def hit_tokens(self) -> int:
-        return self.hit_memory_tokens + self.hit_disk_tokens
-
     def count(self, *, asked_tokens: int, hit_tokens: int, disk_tokens: int, miss: Miss) -> None:
         """But for what was missed."""
         self.num_lookups += 1

@@ -94,10 +94,6 @@ class Runner:
         return self._reader.bytes_for
 
     @property
-    def num_rows(self) -> int:
-        return len(self._batch.row_ids) + len(self._prefilled)
-
-    @property
     def num_bytes(self) -> int:
         """What the rows' caches hold. Nothing is computed to find out."""
         prefilled = (row_caches.num_bytes(row.caches) for row in self._prefilled.values())

@@ -51,9 +51,7 @@ class ModelCacheStatus(Part, frozen=True, kw_only=True):
     misses: dict[str, int] = msgspec.field(default_factory=dict)
     missed_tokens: dict[str, int] = msgspec.field(default_factory=dict)
     memory_bytes: int = 0
-    memory_records: int = 0
     disk_bytes: int = 0
-    disk_records: int = 0
 
 
 class MemoryTierStatus(Part, frozen=True, kw_only=True):

@@ -52,23 +52,23 @@ def schema_grammar(schema: Any, *, param: str, is_strict: bool) -> wire.Grammar:
     )
 
 
-def read_response_format(form: Any, *, param: str = "response_format") -> wire.Grammar | None:
+def read_response_format(form: Any) -> wire.Grammar | None:
     """OpenAI's {"type": "text" | "json_object" | "json_schema", ...}. Raises ApiError."""
     if not isinstance(form, dict):
-        raise invalid(param, "This must be an object.")
+        raise invalid("response_format", "This must be an object.")
     match form.get("type"):
         case "text":
             return None
         case "json_object":
-            return wire.Grammar(kind=_Kind.JSON_OBJECT, param=param)
+            return wire.Grammar(kind=_Kind.JSON_OBJECT, param="response_format")
         case "json_schema":
             inner = form.get("json_schema")
             if not isinstance(inner, dict):
-                raise invalid(f"{param}.json_schema", "This must be an object.")
-            where = f"{param}.json_schema.schema"
+                raise invalid("response_format.json_schema", "This must be an object.")
+            where = "response_format.json_schema.schema"
             is_strict = inner.get("strict") is True
             return schema_grammar(inner.get("schema"), param=where, is_strict=is_strict)
-    raise invalid(f"{param}.type", "The type must be text, json_object or json_schema.")
+    raise invalid("response_format.type", "The type must be text, json_object or json_schema.")
 
 
 def choose_tools(choice: Any, tools: Tools, *, is_parallel: bool = True) -> ChosenTools:

@@ -50,7 +50,7 @@ PROMPTS = (20, 60, 150, 300, 600, 900, 1500)
 LARGE_PROMPT, LARGE_EVERY = 5_000, 50
 ANSWERS = (1, 8, 30, 80, 300, 600)  # without the long ones rows never hold what there is room for
 ABOVE, TURNS_TO_SETTLE = 1.02, 8
-FALSE_BAR, USED_BAR, PASSES_BAR = 0.01, 0.85, 8
+FALSE_BAR, USED_BAR = 0.01, 0.85
 GIVE_UP_SECONDS = 3600.0
 
 

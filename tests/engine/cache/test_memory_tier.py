@@ -86,7 +86,7 @@ def test_a_removed_record_leaves_no_bytes_behind() -> None:
     for number in range(4):
         tier.remove(record(number))
     assert (tier.used_bytes, tier.pinned_bytes, len(tier)) == (0, 0, 0)
-    assert tier.model_records["a"] == 0
+    assert tier.model_bytes["a"] == 0
 
 
 def test_records_keep_to_what_memory_leaves_until_it_leaves_more() -> None:

@@ -6,7 +6,7 @@ const DAY_MS = 86_400_000;
 const startOfDay = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate()).getTime();
 
 /** @param {Date} then @param {Date} now @returns {string} a heading */
-export function dayHeading(then, now = new Date()) {
+function dayHeading(then, now = new Date()) {
   const days = Math.round((startOfDay(now) - startOfDay(then)) / DAY_MS);
   if (days <= 0) return "Today";
   if (days === 1) return "Yesterday";

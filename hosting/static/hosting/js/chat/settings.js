@@ -18,7 +18,7 @@ const LIMITS = {
  * The number in a field: undefined when empty, or an Error with a sentence.
  * @param {string} text @param {{least: number, most: number, isWhole?: boolean}} limits
  */
-export function checkNumber(text, { least, most, isWhole = false }) {
+function checkNumber(text, { least, most, isWhole = false }) {
   if (!text.trim()) return undefined;
   const value = Number(text.replace(",", "."));
   if (Number.isNaN(value)) return new Error("Write a number, or leave it empty.");
