@@ -6,9 +6,7 @@ the terminal shows; the database keeps its hash, and it is void once an administ
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 from collections.abc import Callable
 
 from django.contrib.auth.password_validation import validate_password
@@ -17,20 +15,21 @@ from django.db import transaction
 from django.urls import reverse
 
 from accounts.models import SetupToken, User
+from accounts.one_time_tokens import hash_of, new_token
 
 
 class SetupRefused(Exception):
     """This set-up link is not valid (any more)."""
 
 
-def setup_url(base_url: str) -> str | None:
+def new_setup_url(base_url: str) -> str | None:
     """A new one-time URL, which voids earlier ones. None when an administrator exists."""
     if has_administrator():
         return None
-    token = secrets.token_urlsafe(32)
+    token = new_token()
     with transaction.atomic():
         SetupToken.objects.all().delete()
-        SetupToken.objects.create(token_hash=_hash(token))
+        SetupToken.objects.create(token_hash=hash_of(token))
     return base_url.rstrip("/") + reverse("setup", args=[token])
 
 
@@ -40,7 +39,7 @@ def has_administrator() -> bool:
 
 def check_setup_token(token: str) -> None:
     """Raises SetupRefused unless `token` may make the first administrator now."""
-    if has_administrator() or not SetupToken.objects.filter(token_hash=_hash(token)).exists():
+    if has_administrator() or not SetupToken.objects.filter(token_hash=hash_of(token)).exists():
         raise SetupRefused
 
 
@@ -48,7 +47,7 @@ def create_first_admin(token: str, *, email: str, name: str, password: str) -> U
     """Spend `token` on an administrator. Raises SetupRefused; of two at once, one is refused."""
     with transaction.atomic():
         # The row's lock is the gate: who deletes it has the token, who finds none is too late
-        deleted, _ = SetupToken.objects.filter(token_hash=_hash(token)).delete()
+        deleted, _ = SetupToken.objects.filter(token_hash=hash_of(token)).delete()
         if not deleted or has_administrator():
             raise SetupRefused
         return _make_administrator(email, name, password)
@@ -87,7 +86,3 @@ def _make_administrator(email: str, name: str, password: str) -> User:
     user.set_password(password)
     user.save()
     return user
-
-
-def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

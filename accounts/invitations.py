@@ -6,7 +6,6 @@ Administrators invite everybody; the manager of a group invites members into tha
 from __future__ import annotations
 
 import datetime
-import hashlib
 import secrets
 
 from django.contrib.auth.models import Group
@@ -17,6 +16,7 @@ from django.utils import timezone
 
 from accounts import audit
 from accounts.models import Invitation, User
+from accounts.one_time_tokens import hash_of, new_token
 
 VALID_FOR = datetime.timedelta(days=7)
 
@@ -50,10 +50,10 @@ def invite(
     """The invitation and the path of its link, which cannot be shown again."""
     if not _may_send(by, role, group):
         raise MayNotInvite
-    token = secrets.token_urlsafe(32)
+    token = new_token()
     with transaction.atomic():
         invitation = Invitation.objects.create(
-            token_hash=_hash(token),
+            token_hash=hash_of(token),
             email=email.lower(),
             role=role,
             group=group,
@@ -77,7 +77,7 @@ def withdraw(invitation: Invitation, *, by: User, address: str = "") -> None:
 
 def check_invitation(token: str) -> Invitation:
     """Raises InvitationRefused. Who invited must still be able to."""
-    found = _valid(token_hash=_hash(token))
+    found = _valid(token_hash=hash_of(token))
     if found is None:
         raise InvitationRefused
     return found
@@ -139,7 +139,3 @@ def _may_send(by: User, role: str, group: Group | None) -> bool:
         return True
     is_member = role == Invitation.Role.MEMBER
     return is_member and group is not None and by.manages.filter(pk=group.pk).exists()
-
-
-def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -14,7 +14,7 @@ from accounts.first_admin import (
     SetupRefused,
     create_first_admin,
     ensure_admin_from_environment,
-    setup_url,
+    new_setup_url,
 )
 from accounts.models import SetupToken, User
 
@@ -33,7 +33,7 @@ def path_of(url: str | None) -> str:
 
 @pytest.fixture
 def setup_path(db: None) -> str:
-    return path_of(setup_url("http://hearth.local:8000/"))
+    return path_of(new_setup_url("http://hearth.local:8000/"))
 
 
 def token_of(path: str) -> str:
@@ -66,14 +66,14 @@ def test_only_a_hash_of_the_token_is_stored(setup_path: str) -> None:
 
 
 def test_a_newer_url_voids_the_older_one(setup_path: str) -> None:
-    newer = path_of(setup_url("http://hearth.local:8000"))
+    newer = path_of(new_setup_url("http://hearth.local:8000"))
     assert Client().get(setup_path).status_code == 404
     assert Client().get(newer).status_code == 200
 
 
 def test_there_is_no_url_once_there_is_an_administrator(setup_path: str) -> None:
     User.objects.create_superuser("root@example.org")
-    assert setup_url("http://hearth.local:8000") is None
+    assert new_setup_url("http://hearth.local:8000") is None
     assert Client().get(setup_path).status_code == 404
 
 
@@ -86,7 +86,7 @@ def test_a_weak_password_is_refused(setup_path: str, password: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_visitors_at_once_one_becomes_administrator() -> None:
-    token = token_of(path_of(setup_url("http://hearth.local:8000")))
+    token = token_of(path_of(new_setup_url("http://hearth.local:8000")))
     start, outcomes = threading.Barrier(6), []
 
     def visit(number: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from accounts.first_admin import setup_url
+from accounts.first_admin import new_setup_url
 from hosting.management.commands.up import own_place
 from hosting.supervisor.prepare import prepare
 
@@ -20,7 +20,7 @@ class Command(BaseCommand):
         run_folder = settings.DATA_DIR / "run"
         run_folder.mkdir(mode=0o700, exist_ok=True)
         prepare(run_folder)
-        if url := setup_url(own_place().public_url):
+        if url := new_setup_url(own_place().public_url):
             self.stdout.write(
                 f"Nobody administers this installation yet. This link works once:\n{url}"
             )

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from accounts.first_admin import setup_url
+from accounts.first_admin import new_setup_url
 from hosting import redis_server
 from hosting.supervisor.limits import raise_file_limit
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
@@ -61,7 +61,7 @@ class Command(BaseCommand):
             place=place,
             environ=os.environ,
             is_redis_private=_starts_redis(names, locks, place),
-            setup_url=setup_url,
+            setup_url=new_setup_url,
         )
         return plan, locks
 
