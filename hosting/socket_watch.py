@@ -1,11 +1,12 @@
-"""Whether somebody may keep a websocket open: looked at every few seconds."""
+"""A websocket whose person may be shut out: who may keep it open is looked at every few seconds."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from typing import Any
 
+from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.db import Error
 
 SIGNED_OUT = 4401  # close code: the page asks for a new sign-in
@@ -14,14 +15,28 @@ CHECK_SECONDS = 4.0  # so that a look is over within 5
 logger = logging.getLogger(__name__)
 
 
-async def code_to_close_with(look: Callable[[], Awaitable[int | None]]) -> int:
-    """The first that a look gives. Where the database is away, the next look tells."""
-    while True:
+class WatchedSocket(AsyncJsonWebsocketConsumer):
+    """A message that is no JSON comes as None."""
+
+    async def look(self) -> int | None:
+        """The code to close with, once its person may not stay."""
+        raise NotImplementedError
+
+    async def close_in_time(self) -> None:
+        """Within 5 s of when it must. Where the database is away, the next look tells."""
+        while True:
+            try:
+                code = await self.look()
+            except Error:
+                logger.warning("who may stay was not to be seen", exc_info=True)
+            else:
+                if code is not None:
+                    return await self.close(code)
+            await asyncio.sleep(CHECK_SECONDS)
+
+    @classmethod
+    async def decode_json(cls, text_data: str) -> Any:
         try:
-            code = await look()
-        except Error:
-            logger.warning("who may stay was not to be seen", exc_info=True)
-        else:
-            if code is not None:
-                return code
-        await asyncio.sleep(CHECK_SECONDS)
+            return await super().decode_json(text_data)
+        except (ValueError, RecursionError):
+            return None

@@ -12,14 +12,13 @@ import logging
 import uuid
 from typing import Any
 
-from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from channels.layers import BaseChannelLayer
 
 from engine import wire
 from hosting.actions.hints import group_of
 from hosting.actions.sessions import is_signed_in, owns_generation
 from hosting.engine_client import EngineUnavailable, StreamLost, hub
-from hosting.socket_watch import SIGNED_OUT, code_to_close_with
+from hosting.socket_watch import SIGNED_OUT, WatchedSocket
 
 MAX_UNACKNOWLEDGED = 512
 MAX_FOLLOWED = 64
@@ -46,7 +45,7 @@ class Following:
             await self._moved.wait()
 
 
-class ChatSocket(AsyncJsonWebsocketConsumer):
+class ChatSocket(WatchedSocket):
     """One open page. Database work happens at connect, at follow and every 4 s, never per token."""
 
     channel_layer: BaseChannelLayer
@@ -62,7 +61,7 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
         self.person_id: int = user.pk
         await self.channel_layer.group_add(group_of(self.person_id), self.channel_name)
         await self.accept()
-        self.watch = asyncio.create_task(self._watch_session())
+        self.watch = asyncio.create_task(self.close_in_time())
 
     async def disconnect(self, code: int) -> None:
         followed = (following.task for following in self.followed.values())
@@ -86,13 +85,6 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
                     self.followed[generation].acknowledge(seq)
             case _:
                 await self._complain("This message is not understood.")
-
-    @classmethod
-    async def decode_json(cls, text_data: str) -> Any:
-        try:
-            return await super().decode_json(text_data)
-        except (ValueError, RecursionError):
-            return None
 
     async def conversation_hint(self, message: dict[str, Any]) -> None:
         await self.send_json({"type": "hint", "conversation": message["conversation"]})
@@ -127,11 +119,8 @@ class ChatSocket(AsyncJsonWebsocketConsumer):
         if self.followed.get(generation) is following:
             del self.followed[generation]
 
-    async def _watch_session(self) -> None:
-        """Sign-out, a changed password or a deactivated person closes the socket within 5 s."""
-        await self.close(await code_to_close_with(self._look))
-
-    async def _look(self) -> int | None:
+    async def look(self) -> int | None:
+        """Sign-out, a changed password or a deactivated person closes the socket."""
         is_in = await is_signed_in(self.person_id, self.scope["session"].session_key)
         return None if is_in else SIGNED_OUT
 

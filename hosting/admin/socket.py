@@ -11,7 +11,6 @@ import asyncio
 import logging
 from typing import Any
 
-from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.contrib.auth import get_user_model
 
 from hosting.actions.database_threads import in_database_thread
@@ -20,7 +19,7 @@ from hosting.actions.sessions import is_signed_in
 from hosting.admin.history_data import INSTRUMENTS, Asked, asked_of, history_data
 from hosting.admin.live_data import live_data
 from hosting.admin.notices import service_notice
-from hosting.socket_watch import SIGNED_OUT, code_to_close_with
+from hosting.socket_watch import SIGNED_OUT, WatchedSocket
 
 NOT_ALLOWED = 4403  # close code: the page says that it may not be seen any more
 PUSH_SECONDS = 1.0
@@ -28,7 +27,7 @@ PUSH_SECONDS = 1.0
 logger = logging.getLogger(__name__)
 
 
-class InstrumentSocket(AsyncJsonWebsocketConsumer):
+class InstrumentSocket(WatchedSocket):
     """One open page of the administration."""
 
     async def connect(self) -> None:
@@ -44,7 +43,7 @@ class InstrumentSocket(AsyncJsonWebsocketConsumer):
         self.seen = await seen_instruments(self.person_id)
         if not self.seen:
             return await self.close(NOT_ALLOWED)
-        self.tasks = [asyncio.create_task(self._watch_role()), asyncio.create_task(self._push())]
+        self.tasks = [asyncio.create_task(self.close_in_time()), asyncio.create_task(self._push())]
 
     async def disconnect(self, code: int) -> None:
         for task in self.tasks:
@@ -59,13 +58,6 @@ class InstrumentSocket(AsyncJsonWebsocketConsumer):
                 self.is_drawn.set()
             case _:
                 await self.send_json({"type": "error", "message": "This is not understood."})
-
-    @classmethod
-    async def decode_json(cls, text_data: str) -> Any:
-        try:
-            return await super().decode_json(text_data)
-        except (ValueError, RecursionError):
-            return None
 
     async def _watch(self, instrument: str, wishes: dict[str, Any]) -> None:
         if not self.tasks:
@@ -110,11 +102,8 @@ class InstrumentSocket(AsyncJsonWebsocketConsumer):
         except TimeoutError:
             return
 
-    async def _watch_role(self) -> None:
-        """Sign-out, a lost role or a deactivated person closes the socket within 5 s."""
-        await self.close(await code_to_close_with(self._look))
-
-    async def _look(self) -> int | None:
+    async def look(self) -> int | None:
+        """Sign-out, a lost role or a deactivated person closes the socket."""
         if not await is_signed_in(self.person_id, self.scope["session"].session_key):
             return SIGNED_OUT
         self.seen = await seen_instruments(self.person_id)
