@@ -1,4 +1,4 @@
-"""Whether a request sent now would be answered: database, Redis, intake, and an engine that moves.
+"""Whether a request sent now would be answered: disk, database, Redis, intake, a moving engine.
 
 It looks and judges; it changes nothing and caches nothing.
 """
@@ -13,10 +13,8 @@ from django.db import DatabaseError, connection
 
 from engine import wire
 from hosting.engine_client import EngineUnavailable, get_client
+from hosting.engine_patience import SILENT_RED_SECONDS, STALLED_RED_SECONDS
 
-# Below the supervisor's 5 s: red comes before the engine is ended
-MAX_BEAT_AGE_SECONDS = 4.0
-MAX_STALL_SECONDS = 3.0  # the watchdog ends it a moment later
 MIN_FREE_BYTES = 8 * 2**20
 
 
@@ -64,10 +62,10 @@ def engine_reasons(engines: list[wire.EngineStatus], *, now: float) -> list[str]
 
 def _engine_fault(engine: wire.EngineStatus, *, now: float) -> str | None:
     beat_age = beat_age_seconds(engine, now=now)
-    if beat_age > MAX_BEAT_AGE_SECONDS:
+    if beat_age > SILENT_RED_SECONDS:
         return f"{engine.engine}: no heartbeat for {beat_age:.1f} s"
     stalled = engine.stalled_seconds + (beat_age if engine.stalled_seconds else 0.0)
-    if stalled > MAX_STALL_SECONDS:
+    if stalled > STALLED_RED_SECONDS:
         return f"{engine.engine}: has work and computed nothing for {stalled:.1f} s"
     return None
 

@@ -17,6 +17,7 @@ from hosting.admin.load_failures import explanation
 from hosting.admin.notices import NO_REDIS, is_stalled, notice_of
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
+from hosting.readiness import beat_age_seconds
 
 MAX_REQUESTS = 200
 
@@ -69,7 +70,7 @@ def _engine(status: wire.EngineStatus) -> dict[str, Any]:
         "pid": status.pid,
         "device": status.device,
         "is_stalled": is_stalled(status),
-        "beat_age_seconds": max(0.0, now - status.beat_at),
+        "beat_age_seconds": beat_age_seconds(status, now=now),
         "uptime_seconds": max(0.0, now - status.started_at),
         "active_bytes": status.active_bytes,
         "pool_bytes": status.pool_bytes,

@@ -14,11 +14,9 @@ from collections.abc import Callable
 
 from engine import wire
 from hosting.engine_client import EngineUnavailable
+from hosting.engine_patience import SILENT_END_SECONDS, STALLED_END_SECONDS
 from hosting.supervisor.child import Child
 
-# With a heartbeat a second and two looks a second, both are seen within 5 s.
-SILENT_SECONDS = 4.0
-STALLED_SECONDS = 3.5
 FIRST_BEAT_SECONDS = 60.0  # importing MLX on a busy small machine
 LOOK_EVERY_SECONDS = 0.5
 _LONGEST_LOOK_SECONDS = 1.0
@@ -42,10 +40,10 @@ class EngineWatch:
         status = next((one for one in engines if one.pid == self.pid), None)
         if status is not None and status.beat_at != self._beat_at:
             self._beat_at, self._silent_seconds = status.beat_at, 0.0
-        allowed = FIRST_BEAT_SECONDS if self._beat_at is None else SILENT_SECONDS
+        allowed = FIRST_BEAT_SECONDS if self._beat_at is None else SILENT_END_SECONDS
         if self._silent_seconds > allowed:
             return f"no heartbeat for {self._silent_seconds:.0f} s"
-        if status is not None and status.stalled_seconds > STALLED_SECONDS:
+        if status is not None and status.stalled_seconds > STALLED_END_SECONDS:
             return f"work but no progress for {status.stalled_seconds:.0f} s"
         return None
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.stall import PATIENCE, StallClock, Starvation
-from hosting.supervisor.watchdog import STALLED_SECONDS
+from hosting.engine_patience import STALLED_END_SECONDS
 from tests.fakes import FakeClock
 
 
@@ -68,7 +68,7 @@ def test_a_step_may_take_several_times_what_is_expected(stall: Stall) -> None:
 
 def test_a_hang_in_a_slice_is_seen_as_soon_as_one_between_steps(stall: Stall) -> None:
     with stall.clock.working(0.8):
-        assert stall.look(seconds=4) > STALLED_SECONDS
+        assert stall.look(seconds=4) > STALLED_END_SECONDS
 
 
 def test_a_step_that_fails_excuses_nothing_after_it(stall: Stall) -> None:

@@ -9,10 +9,14 @@ import pytest
 from django.test import Client, RequestFactory
 
 from engine import wire
+from hosting.engine_patience import (
+    SILENT_END_SECONDS,
+    SILENT_RED_SECONDS,
+    STALLED_END_SECONDS,
+    STALLED_RED_SECONDS,
+)
 from hosting.health import may_read_metrics
 from hosting.readiness import (
-    MAX_BEAT_AGE_SECONDS,
-    MAX_STALL_SECONDS,
     engine_reasons,
     reasons_not_ready,
 )
@@ -41,7 +45,7 @@ def test_a_full_disk_is_red(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> 
 
 
 def test_an_engine_that_beats_and_moves_is_ready() -> None:
-    assert engine_reasons([BEAT], now=100.0 + MAX_BEAT_AGE_SECONDS) == []
+    assert engine_reasons([BEAT], now=100.0 + SILENT_RED_SECONDS) == []
 
 
 def test_without_an_engine_nothing_is_ready() -> None:
@@ -49,15 +53,20 @@ def test_without_an_engine_nothing_is_ready() -> None:
 
 
 def test_an_old_beat_is_red() -> None:
-    (reason,) = engine_reasons([BEAT], now=100.1 + MAX_BEAT_AGE_SECONDS)
+    (reason,) = engine_reasons([BEAT], now=100.1 + SILENT_RED_SECONDS)
     assert "no heartbeat" in reason
 
 
 def test_work_without_progress_is_red_within_five_seconds() -> None:
-    stalled = wire.replace(BEAT, stalled_seconds=MAX_STALL_SECONDS - 0.5)
+    stalled = wire.replace(BEAT, stalled_seconds=STALLED_RED_SECONDS - 0.5)
     assert engine_reasons([stalled], now=100.0) == []
     # The next beat may be a second away: what has passed since this one counts
     assert "computed nothing" in engine_reasons([stalled], now=101.0)[0]
+
+
+def test_red_comes_before_the_engine_is_ended() -> None:
+    assert SILENT_RED_SECONDS < SILENT_END_SECONDS
+    assert STALLED_RED_SECONDS < STALLED_END_SECONDS
 
 
 def test_one_good_engine_of_two_is_enough() -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from engine import wire
+from hosting.engine_patience import SILENT_END_SECONDS, STALLED_END_SECONDS
 from hosting.supervisor.watchdog import (
     FIRST_BEAT_SECONDS,
     LOOK_EVERY_SECONDS,
-    SILENT_SECONDS,
-    STALLED_SECONDS,
     EngineWatch,
 )
 
@@ -50,12 +49,12 @@ def test_a_starting_engine_has_a_minute_for_its_first_beat() -> None:
 
 
 def test_the_same_beat_for_too_long_is_silence() -> None:
-    assert look(beating_watch(), [status()], seconds=SILENT_SECONDS) is None
-    assert look(beating_watch(), [status()], seconds=SILENT_SECONDS + 0.5) is not None
+    assert look(beating_watch(), [status()], seconds=SILENT_END_SECONDS) is None
+    assert look(beating_watch(), [status()], seconds=SILENT_END_SECONDS + 0.5) is not None
 
 
 def test_an_expired_beat_is_silence_too() -> None:
-    assert look(beating_watch(), [], seconds=SILENT_SECONDS + 0.5) is not None
+    assert look(beating_watch(), [], seconds=SILENT_END_SECONDS + 0.5) is not None
 
 
 def test_a_watch_that_stood_still_itself_proves_nothing() -> None:
@@ -71,9 +70,9 @@ def test_new_beats_keep_it_alive() -> None:
 
 def test_beats_that_tell_of_a_stall_end_it() -> None:
     watch = EngineWatch(pid=7, now=0.0)
-    assert watch.verdict([status(beat_at=1.0, stalled=STALLED_SECONDS)], now=1.0) is None
+    assert watch.verdict([status(beat_at=1.0, stalled=STALLED_END_SECONDS)], now=1.0) is None
     assert "no progress" in str(
-        watch.verdict([status(beat_at=2.0, stalled=STALLED_SECONDS + 1)], now=2.0)
+        watch.verdict([status(beat_at=2.0, stalled=STALLED_END_SECONDS + 1)], now=2.0)
     )
 
 
@@ -86,5 +85,5 @@ def test_silence_while_nothing_can_be_read_proves_nothing() -> None:
     watch = beating_watch()
     watch.verdict([], now=0.5)
     watch.excuse(now=30.0)
-    for number in range(int(SILENT_SECONDS / LOOK_EVERY_SECONDS) + 1):
+    for number in range(int(SILENT_END_SECONDS / LOOK_EVERY_SECONDS) + 1):
         assert watch.verdict([], now=30.0 + number * LOOK_EVERY_SECONDS) is None
