@@ -11,11 +11,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from engine.cache.node import Node
-from engine.cache.owners import SHARE_AFTER, are_enough, has_publication
+from engine.cache.owners import are_enough, has_publication
 from engine.cache.record import Kind, RecordKey
 from engine.cache.siblings import Siblings
 from engine.core.blocks import OPENING_PARENT, Span
-from engine.wire import CacheTier
+from engine.wire import SHARE_AFTER, CacheTier
 
 _NO_SIBLINGS = Siblings()
 MAX_OWNERS = 256  # 4 KB a block; who comes later computes for themselves in the strict mode

@@ -14,7 +14,6 @@ from collections.abc import Set
 from enum import Enum
 
 OWNER_BYTES = 16
-SHARE_AFTER = 3  # persons, unless a model says otherwise
 
 
 class OwnerKind(Enum):

@@ -30,7 +30,7 @@ from engine.cache.fetches import Fetches
 from engine.cache.io_thread import CacheIO, Read, Restored, Result, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.node import Node
-from engine.cache.owners import SHARE_AFTER, is_nobodys
+from engine.cache.owners import is_nobodys
 from engine.cache.plan import Miss, Query, RestorePlan, plan_restore
 from engine.cache.record import Kind, RecordKey
 from engine.cache.records import Records
@@ -44,7 +44,7 @@ BOTH_TIERS = (wire.CacheTier.MEMORY, wire.CacheTier.DISK)
 class ModelRules:
     """How one model's prefixes are kept. A `share_after` of None means never."""
 
-    share_after: int | None = SHARE_AFTER
+    share_after: int | None = wire.SHARE_AFTER
     memory_share: float = 1.0
     disk_share: float = 1.0
     is_on_disk: bool = True

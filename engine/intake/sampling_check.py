@@ -5,8 +5,6 @@ from __future__ import annotations
 from engine import wire
 from engine.intake.refusal import invalid
 
-MAX_STOPS = 16
-MAX_STOP_CHARACTERS = 512
 MAX_LOGIT_BIASES = 1024
 MAX_TOP_LOGPROBS = 20
 SEED_LIMIT = 2**63
@@ -41,11 +39,11 @@ def check_limits(generate: wire.Generate) -> None:
             most=7 * 24 * 3600,
             is_above_least=True,
         )
-    if len(generate.stop) > MAX_STOPS:
+    if len(generate.stop) > wire.MAX_STOPS:
         raise invalid(
             "stop",
-            f"At most {MAX_STOPS} stop strings are allowed, not {len(generate.stop)}.",
-            limit=MAX_STOPS,
+            f"At most {wire.MAX_STOPS} stop strings are allowed, not {len(generate.stop)}.",
+            limit=wire.MAX_STOPS,
             given=len(generate.stop),
         )
     for stop in generate.stop:
@@ -57,11 +55,11 @@ def _check_stop(stop: object) -> None:
         raise invalid("stop", f"A stop string must be a string, not {_kind(stop)}.")
     if not stop:
         raise invalid("stop", "A stop string must not be empty.")
-    if len(stop) > MAX_STOP_CHARACTERS:
+    if len(stop) > wire.MAX_STOP_CHARACTERS:
         raise invalid(
             "stop",
-            f"A stop string may have {MAX_STOP_CHARACTERS} characters, not {len(stop)}.",
-            limit=MAX_STOP_CHARACTERS,
+            f"A stop string may have {wire.MAX_STOP_CHARACTERS} characters, not {len(stop)}.",
+            limit=wire.MAX_STOP_CHARACTERS,
             given=len(stop),
         )
 

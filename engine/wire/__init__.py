@@ -23,6 +23,8 @@ Laws (tests/engine/test_wire_laws.py holds them against random histories):
 
 from engine.wire.codec import WIRE_VERSION, WireError, decode, encode, to_plain
 from engine.wire.commands import (
+    MAX_STOP_CHARACTERS,
+    MAX_STOPS,
     Cancel,
     ClearCache,
     Command,
@@ -41,6 +43,7 @@ from engine.wire.commands import (
     is_template_option,
 )
 from engine.wire.events import (
+    CANCELLED_UNBEGUN,
     TERMINAL_EVENTS,
     Accepted,
     Counted,
@@ -61,6 +64,7 @@ from engine.wire.events import (
 from engine.wire.message import as_dict, replace
 from engine.wire.names import Keys, default_redis_url, entry_born, entry_id, entry_seq
 from engine.wire.parts import (
+    SHARE_AFTER,
     CacheTier,
     Channel,
     Code,
@@ -98,6 +102,10 @@ from engine.wire.status import (
 )
 
 __all__ = [
+    "CANCELLED_UNBEGUN",
+    "MAX_STOPS",
+    "MAX_STOP_CHARACTERS",
+    "SHARE_AFTER",
     "TERMINAL_EVENTS",
     "WIRE_VERSION",
     "Accepted",

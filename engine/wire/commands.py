@@ -11,6 +11,8 @@ from engine.wire.parts import CacheTier, Grammar, ModelSpec, Priority, Sampling,
 
 # What templates get from us, or never: no template option may be called so
 RESERVED_TEMPLATE_OPTIONS = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
+MAX_STOPS = 16
+MAX_STOP_CHARACTERS = 512
 
 
 def is_template_option(name: str) -> bool:

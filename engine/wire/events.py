@@ -132,3 +132,7 @@ Event = (
     | Failed
 )
 TERMINAL_EVENTS = (Refused, Counted, Finished, Failed)
+# How a request ends that is cancelled before anything of it was computed
+CANCELLED_UNBEGUN = Finished(
+    reason=FinishReason.CANCELLED, usage=Usage(prompt_tokens=0), timings=Timings()
+)

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from engine.wire.message import Part
 
+SHARE_AFTER = 3  # people, unless a model says otherwise
+
 
 class Priority(StrEnum):
     INTERACTIVE = "interactive"
@@ -119,7 +121,7 @@ class ModelSpec(Part, frozen=True, kw_only=True):
     is_pinned: bool = False
     idle_unload_seconds: int | None = None  # None: keep until memory is wanted
     stall_ms: int = 250  # longest wait of running rows for one prefill slice
-    share_after: int | None = 3  # a prefix is everybody's once so many computed it; None: never
+    share_after: int | None = SHARE_AFTER  # then a prefix is everybody's; None: never
     decode_share: float = 0.5  # part of the time that running rows keep while prompts wait
     cache_memory_share: float = 1.0  # most of the memory tier's budget that its prefixes may fill
     cache_disk_share: float = 1.0  # the same of the disk tier

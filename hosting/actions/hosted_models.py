@@ -140,6 +140,7 @@ def _servable() -> tuple[wire.ModelSpec, ...]:
 
 
 def spec_of(model: HostedModel) -> wire.ModelSpec:
+    is_shared = model.cache_sharing == HostedModel.CacheSharing.SHARED
     return wire.ModelSpec(
         name=model.name,
         path=model.path,
@@ -151,7 +152,7 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
         idle_unload_seconds=model.idle_unload_seconds,
         stall_ms=model.pace_numbers.stall_ms,
         decode_share=model.pace_numbers.decode_share,
-        share_after=3 if model.cache_sharing == HostedModel.CacheSharing.SHARED else None,
+        share_after=wire.SHARE_AFTER if is_shared else None,
         cache_memory_share=model.cache_memory_share,
         cache_disk_share=model.cache_disk_share,
         is_cached_on_disk=model.is_cached_on_disk,

@@ -11,6 +11,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from engine import wire
 from hosting.actions.conversations import get_servable_model
 from hosting.actions.refusals import Refusal
 from hosting.api.anthropic_messages import chat_messages
@@ -18,7 +19,7 @@ from hosting.api.chat_request import ChatRequest, read_chat_request
 from hosting.api.checked import checked
 from hosting.api.dialect import Caller
 from hosting.api.errors import invalid
-from hosting.api.sampling_fields import MAX_STOP_STRINGS, optional
+from hosting.api.sampling_fields import optional
 from hosting.fields import Flag, Number, Text, Whole
 
 ALIAS = "anthropic/"  # Claude Code's model list shows only names that begin so
@@ -46,7 +47,7 @@ class MessageRequest(TokenCountRequest):
     max_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
     stream = Flag(**optional())
     stop_sequences = serializers.ListField(
-        child=Text(max_length=512), max_length=MAX_STOP_STRINGS, **optional()
+        child=Text(max_length=wire.MAX_STOP_CHARACTERS), max_length=wire.MAX_STOPS, **optional()
     )
     temperature = Number(**optional(min_value=0, max_value=2))
     top_p = Number(**optional(min_value=0.000001, max_value=1))

@@ -8,12 +8,12 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from engine import wire
 from hosting.actions.generations import Order, SamplingChoice
 from hosting.api.checked import checked
 from hosting.fields import Flag, Number, Text, Whole
 
-MAX_STOP_STRINGS = 16  # as many as intake takes
-_STRINGS = {"type": "array", "items": {"type": "string"}, "maxItems": MAX_STOP_STRINGS}
+_STRINGS = {"type": "array", "items": {"type": "string"}, "maxItems": wire.MAX_STOPS}
 
 
 def optional(**limits: Any) -> dict[str, Any]:
@@ -23,12 +23,12 @@ def optional(**limits: Any) -> dict[str, Any]:
 @extend_schema_field({"oneOf": [{"type": "string"}, _STRINGS]})
 class StopStrings(serializers.Field[Any, Any, Any, Any]):
     default_error_messages = {
-        "invalid": f"This must be a string, or a list of 1 to {MAX_STOP_STRINGS} strings."
+        "invalid": f"This must be a string, or a list of 1 to {wire.MAX_STOPS} strings."
     }
 
     def to_internal_value(self, data: Any) -> tuple[str, ...]:
         texts = [data] if isinstance(data, str) else data
-        if not isinstance(texts, list) or len(texts) > MAX_STOP_STRINGS:
+        if not isinstance(texts, list) or len(texts) > wire.MAX_STOPS:
             self.fail("invalid")
         if not all(isinstance(text, str) and text for text in texts):
             self.fail("invalid")

@@ -25,13 +25,7 @@ _REFUSED_BACKLOG = wire.encode(
         numbers={"limit": MAX_INTAKE_BACKLOG},
     )
 )
-_FINISHED_CANCELLED = wire.encode(
-    wire.Finished(
-        reason=wire.FinishReason.CANCELLED,
-        usage=wire.Usage(prompt_tokens=0),
-        timings=wire.Timings(),
-    )
-)
+_FINISHED_CANCELLED = wire.encode(wire.CANCELLED_UNBEGUN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
