@@ -8,7 +8,6 @@ they draw on powers of two, which take MLX less than half as long:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,8 +16,8 @@ import mlx.core as mx
 from mlx_lm.models import base
 
 from engine.model import cpu_slices
+from engine.model.cpu_activation import LOG2_E
 
-_LOG2_E = math.log2(math.e)
 _LEAST_SCORES = 2**12  # fewer are quicker in MLX's own, which is one call from Python
 
 _is_unwanted = False
@@ -82,11 +81,11 @@ def _of_one_query(
     all that is "causal"."""
     rows, heads, _, size = queries.shape
     key_heads, num_keys = keys.shape[1:3]
-    grouped = (queries * (scale * _LOG2_E)).reshape(rows, key_heads, heads // key_heads, size)
+    grouped = (queries * (scale * LOG2_E)).reshape(rows, key_heads, heads // key_heads, size)
     scores = (grouped @ keys.swapaxes(-1, -2)).reshape(rows, heads, 1, num_keys)
     if isinstance(mask, mx.array):
         is_boolean = mask.dtype == mx.bool_
-        scores = mx.where(mask, scores, -mx.inf) if is_boolean else scores + mask * _LOG2_E
+        scores = mx.where(mask, scores, -mx.inf) if is_boolean else scores + mask * LOG2_E
     powers = mx.power(2.0, scores - scores.max(axis=-1, keepdims=True))
     sums = powers.sum(axis=-1, keepdims=True)
     attended = powers.reshape(rows, key_heads, -1, num_keys) @ values
