@@ -6,7 +6,7 @@ import dataclasses
 
 from engine import wire
 from engine.core.bundling import Input, Pending
-from engine.core.delivery import VectorDelivery
+from engine.core.delivery import VectorDelivery, is_overdue
 
 
 class VectorRequest:
@@ -36,7 +36,7 @@ class VectorRequest:
 
     def is_overdue(self, now: float) -> bool:
         """`now` is Unix time, here and below."""
-        return self.work.deadline_at is not None and now > self.work.deadline_at
+        return is_overdue(self.delivery, now)
 
     def start(self, *, now: float) -> list[wire.Event]:
         """Said once."""
