@@ -276,10 +276,10 @@ class ModelPool:
             needed = self._shelf.weight_bytes(self._specs[name])
         except LoadFailed as error:
             return self._fail(name, wire.Code.MODEL_LOAD_FAILED, str(error))
-        active = self._shelf.active_bytes()
+        lasting_bytes = self._shelf.lasting_bytes()
         assessment = self._guard.assess_load(
             needed_bytes=needed,
-            active_bytes=active,
+            active_bytes=lasting_bytes,
             ceiling_bytes=self._ceiling_bytes(name),
             pinned_bytes=self._pinned_bytes(besides=name),
         )

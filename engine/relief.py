@@ -33,13 +33,13 @@ class Relief:
         memory: Memory,
         prefixes: PrefixCache,
         *,
-        clear_pool: Callable[[], None],
+        clear_buffers: Callable[[], None],
     ) -> None:
         self._pool = pool
         self._guard = pool.guard
         self._memory = memory
         self._prefixes = prefixes
-        self._clear_pool = clear_pool
+        self._clear_buffers = clear_buffers
         self._turns_to_wait = 0
         self._turnstile = Turnstile()
 
@@ -50,7 +50,7 @@ class Relief:
         used_bytes = self._memory.read_device().active_bytes
         self._hold_copies(used_bytes)
         excess_bytes = used_bytes - self._guard.critical_bytes
-        self._memory.bound_pool(-excess_bytes)
+        self._memory.bound_buffers(-excess_bytes)
         if excess_bytes > 0:
             self._shrink_tier(excess_bytes)
         if self._observe() is Level.CALM:
@@ -153,12 +153,12 @@ class Relief:
             # What the disk's writer has yet to write has left the cache and is in memory still
             left_bytes = most_bytes - self._memory.read_device().active_bytes
         self._give_copies(left_bytes)
-        self._memory.bound_pool(left_bytes - min(kept_bytes, tier.room_bytes))
+        self._memory.bound_buffers(left_bytes - min(kept_bytes, tier.room_bytes))
 
     def _shrink_tier(self, excess_bytes: int) -> None:
         if tier_bytes := self._prefixes.memory.used_bytes:
             self._prefixes.shrink(max(0, tier_bytes - excess_bytes))
-            self._clear_pool()
+            self._clear_buffers()
 
     def _take_rows(self, handles: list[ModelHandle]) -> Events:
         """The newest rows of all give way, as many as are too much; the last one, if it is too

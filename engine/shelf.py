@@ -50,14 +50,18 @@ Handle = ModelHandle | VectorHandle
 
 
 class Shelf(Protocol):
-    """The first three may raise LoadFailed; `load` yields fractions, then the handle. `estimate` is
-    None for what keeps no rows; `active_bytes` are those beside the prefix cache. `keep_learned`
-    for the next process."""
+    """Where models come from: model folders on a device, or a fake.
+
+    `weight_bytes`, `estimate` and `load` may raise LoadFailed. `estimate` is None for what keeps no
+    rows. `load` yields fractions, then the handle. `lasting_bytes`: in use, and not the prefix
+    cache's, which gives way. `shrink_cache`: until no more is in use, as far as that cache has it.
+    `keep_learned`: what estimates have learned, for the next process.
+    """
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int: ...
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None: ...
     def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]: ...
-    def active_bytes(self) -> int: ...
+    def lasting_bytes(self) -> int: ...
     def shrink_cache(self, most_bytes: int) -> None: ...
     def give_memory_back(self) -> None: ...
     def keep_learned(self) -> None: ...
@@ -109,7 +113,7 @@ class DeviceShelf:
             block_scores=BLOCK_SCORES if is_in_blocks and not _is_encoder(spec) else 0,
         )
 
-    def active_bytes(self) -> int:
+    def lasting_bytes(self) -> int:
         return self._memory.read_device().active_bytes - self._prefixes.memory.used_bytes
 
     def shrink_cache(self, most_bytes: int) -> None:
@@ -117,7 +121,7 @@ class DeviceShelf:
         tier_bytes = self._prefixes.memory.used_bytes
         if (excess_bytes := self._memory.read_device().active_bytes - most_bytes) > 0:
             self._prefixes.shrink(max(0, tier_bytes - excess_bytes))
-            self._memory.clear_pool()
+            self._memory.clear_buffers()
 
     def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]:
         opens = load_encoder if _is_encoder(spec) else load

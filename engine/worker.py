@@ -66,8 +66,8 @@ class Worker:
         self._prefixes = prefixes
         self._clock = clock
         self._wall_clock = wall_clock
-        self._reclaimer = Reclaimer(memory.clear_pool)
-        self._relief = Relief(pool, memory, prefixes, clear_pool=self._reclaimer.clear_now)
+        self._reclaimer = Reclaimer(memory.clear_buffers)
+        self._relief = Relief(pool, memory, prefixes, clear_buffers=self._reclaimer.clear_now)
         self._suspects = SuspectGate()
         self._shown_at = float("-inf")
 

@@ -85,7 +85,7 @@ class FakeMemory:
     def set_limit(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
 
-    def bound_pool(self, most_bytes: int) -> None:
+    def bound_buffers(self, most_bytes: int) -> None:
         self.most_pool_bytes = most_bytes
 
     def read(self) -> MemoryReadings:
@@ -94,7 +94,7 @@ class FakeMemory:
     def read_device(self) -> MemoryReadings:
         return self.read()
 
-    def clear_pool(self) -> None:
+    def clear_buffers(self) -> None:
         self.num_clears += 1
 
 
@@ -313,7 +313,7 @@ class FakeShelf:
             raise LoadFailed("its config.json does not tell its sizes")
         return None
 
-    def active_bytes(self) -> int:
+    def lasting_bytes(self) -> int:
         """Of the handles that nobody has let go of."""
         return sum(handle.weight_bytes for handle in self._loaded)
 

@@ -43,8 +43,8 @@ class Memory(Protocol):
     def read(self) -> MemoryReadings: ...
     def read_device(self) -> MemoryReadings: ...
     def set_limit(self, limit_bytes: int) -> None: ...
-    def bound_pool(self, most_bytes: int) -> None: ...
-    def clear_pool(self) -> None: ...
+    def bound_buffers(self, most_bytes: int) -> None: ...
+    def clear_buffers(self) -> None: ...
 
 
 class PeakMeter:
@@ -113,9 +113,9 @@ class DeviceMemory:
         mx.set_memory_limit(limit_bytes)
         self._pool_bound = -1
         self._most_pool_bytes = int(limit_bytes * _POOL_FRACTION)
-        self.bound_pool(self._most_pool_bytes)
+        self.bound_buffers(self._most_pool_bytes)
 
-    def bound_pool(self, most_bytes: int) -> None:
+    def bound_buffers(self, most_bytes: int) -> None:
         """What is unused beyond that goes back when MLX allocates next."""
         bound = max(0, min(most_bytes, self._most_pool_bytes))
         if bound != self._pool_bound:
@@ -139,14 +139,14 @@ class DeviceMemory:
         """What can be read at every turn: without asking the system."""
         return MemoryReadings(active_bytes=mx.get_active_memory(), pool_bytes=mx.get_cache_memory())
 
-    def clear_pool(self) -> None:
+    def clear_buffers(self) -> None:
         """Give unused buffers back to the system, once nothing computes (Metal dies otherwise)."""
         mx.synchronize()
         mx.clear_cache()
 
     def give_back(self) -> None:
         """The same, and what the process itself keeps: it costs some time, for after an unload."""
-        self.clear_pool()
+        self.clear_buffers()
         self._machine.give_back()
 
 

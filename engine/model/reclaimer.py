@@ -13,8 +13,8 @@ _SECONDS_TO_WAIT = 0.1
 
 
 class Reclaimer:
-    def __init__(self, clear_pool: Callable[[], None]):
-        self._clear_pool = clear_pool
+    def __init__(self, clear_buffers: Callable[[], None]):
+        self._clear_buffers = clear_buffers
         self._wanted_at: float | None = None
         self._steps_since = 0
 
@@ -39,4 +39,4 @@ class Reclaimer:
     def clear_now(self) -> None:
         """The guard needs the memory at once."""
         self._wanted_at = None
-        self._clear_pool()
+        self._clear_buffers()

@@ -29,9 +29,9 @@ PLENTY_BYTES = 8 * 1024**3
 class CountingMemory(OwnMemory):
     num_clears = 0
 
-    def clear_pool(self) -> None:
+    def clear_buffers(self) -> None:
         self.num_clears += 1
-        super().clear_pool()
+        super().clear_buffers()
 
 
 class Engine:

@@ -15,8 +15,8 @@ PROMPT_BYTES = 16_000
 
 
 def limits_of(engine: Engine) -> Limits:
-    clear_pool = engine.memory.clear_pool
-    relief = Relief(engine.pool, engine.memory, engine.prefixes, clear_pool=clear_pool)
+    clear_buffers = engine.memory.clear_buffers
+    relief = Relief(engine.pool, engine.memory, engine.prefixes, clear_buffers=clear_buffers)
     return relief.limits(engine.pool.handles)
 
 
