@@ -66,7 +66,7 @@ class ExpiredKey(KeyRefused):
 class RevokedKey(KeyRefused):
     """This API key has been revoked. Create a new one on the keys page."""
 
-    code = "key_expired"
+    code = "key_expired"  # as for the other: what a client does about it is the same
 
 
 def create_api_key(

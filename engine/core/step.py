@@ -71,10 +71,10 @@ class Join:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """In this order: rows leave, slices are computed, rows join, the batch draws a token a row.
+    """Rows leave first. Then either slices are computed, or rows join and the batch draws a token a
+    row: never both. A step with neither only waits for what is still being computed.
 
-    A step that does nothing only waits for what is still being computed. `most_row_bytes`: what
-    the batch's caches may take, padding included, where memory bounds them.
+    `most_row_bytes`: what the batch's caches may take, padding included, where memory bounds them.
     """
 
     leaves: tuple[int, ...] = ()

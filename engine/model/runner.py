@@ -1,4 +1,4 @@
-"""Runs steps on the device: prefill slices, joins, leaves, one batch call, one draw for all rows.
+"""Runs steps on the device: rows leave, then slices, or joins, a batch call and a draw for all.
 
 The device works one step ahead of the host: run() submits a step and returns the outcome of the
 one before. On a CPU slices and first tokens are told at once, not a step later: most is computed

@@ -18,7 +18,7 @@ Laws (tests/engine/test_wire_laws.py holds them against random histories):
    prompt, sampling is a pure function of (seed, position), and the client sees one Resumed, no text
    twice, none missing. A stale engine's events are void (fencing). A request that kills its engine
    twice without a token that the batch drew in between ends in Failed(poison).
-5. Cancel frees the row before the next step, in prefill at the next chunk, in the queue at once.
+5. Cancel frees the row before the next step, in prefill at the next slice, in the queue at once.
 """
 
 from engine.wire.codec import WIRE_VERSION, WireError, decode, encode, to_plain

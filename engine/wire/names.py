@@ -10,8 +10,8 @@ import tempfile
 class Keys:
     """Every name that the two sides share in Redis. {id} is a request_id."""
 
-    INTAKE = "hearth:intake"  # stream of Generate, read by the consumer group below
-    INTAKE_GROUP = "intake"
+    INTAKE = "hearth:intake"  # stream of Generate, Embed, Rerank and CountTokens
+    INTAKE_GROUP = "intake"  # the consumer group that reads it
     CONTROL = "hearth:control"  # stream of Notices to the engines that are up
     FORGET = "hearth:forget"  # stream of what is to be forgotten; every engine reads all of it
     WORK = "hearth:work"  # stream of one entry: something waits in a fair queue

@@ -106,7 +106,8 @@ class CacheStatus(Part, frozen=True, kw_only=True):
 
 
 class MemoryMark(Part, frozen=True, kw_only=True):
-    """Something that changed the memory. `kind`: load | unload | preempt | refusal | limit."""
+    """Something that changed the memory. `kind`: load | unload | preempt |
+    refusal | failure | limit."""
 
     kind: str
     at: float

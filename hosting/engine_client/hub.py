@@ -48,7 +48,7 @@ class Hub:
         self._redis: Connection = None
         self._reader: Reader | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._closing: asyncio.Future[object] | None = None
+        self._closing: asyncio.Future[object] | None = None  # held, or it could be collected
 
     async def follow(self, request_id: str, after: int = -1) -> AsyncIterator[Numbered]:
         """The events above `after`, as they come, through the terminal one.
