@@ -19,18 +19,12 @@ from engine.transport.held import Held, delivery_from, held_from
 
 LEASE_SECONDS = 10.0
 # Redis may lose about the last two seconds when it is killed (appendfsync everysec).
-KEEP_ENDED_SECONDS = 10.0
+REMEMBER_ENDED_SECONDS = 10.0
 MAX_EVENTS_PER_CALL = 1000
 
 _FORGOTTEN, _VOID, _CANCELLED = -1, -2, 1
 _LEASE_MS = int(LEASE_SECONDS * 1000)
-_FINISHED_CANCELLED = wire.encode(
-    wire.Finished(
-        reason=wire.FinishReason.CANCELLED,
-        usage=wire.Usage(prompt_tokens=0),
-        timings=wire.Timings(),
-    )
-)
+_FINISHED_CANCELLED = wire.encode(wire.CANCELLED_UNBEGUN)
 _FAILED_POISON = wire.encode(
     wire.Failed(
         code=wire.Code.POISON, detail="The engine died twice while working on this request."
@@ -171,7 +165,7 @@ class Exchange:
             logger.warning("a lease was released", extra={"request_id": request_id, "why": why})
 
     def _forget_long_ended(self) -> None:
-        oldest = time.monotonic() - KEEP_ENDED_SECONDS
+        oldest = time.monotonic() - REMEMBER_ENDED_SECONDS
         for held in list(self._held.values()):
             if held.ended_at is not None and held.ended_at < oldest:
                 del self._held[held.request_id]
