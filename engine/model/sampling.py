@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from engine import wire
 from engine.core.constraint import Constraint
+from engine.model.memory import device_kind
 from engine.model.token_masks import apply_constraints
 
 LEAST_TEMPERATURE = 1e-5  # below it logits / temperature would outgrow float32's range
@@ -25,8 +26,8 @@ _gumbel_rows = mx.vmap(lambda key, like: mx.random.gumbel(like.shape, key=key), 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnRows:
-    """Device arrays of one draw: `token_ids` and `is_undefined` [B], True where logits are no
-    numbers; the rest for the rows that asked for logprobs.
+    """Device arrays of one draw: `token_ids` and `is_undefined` [B], True where some logit is NaN
+    or infinite, or all are -inf; the rest for the rows that asked for logprobs.
 
     `logprob_rows`: these rows' indices in the batch and how many alternatives each wants.
     """
@@ -166,6 +167,9 @@ class _Plan:
         self._penalised = _Subset(rows, lambda row: row.has_penalties)
         self._random = _Subset(rows, lambda row: not row.is_greedy)
         self._logged = _Subset(rows, lambda row: row.sampling.top_logprobs is not None)
+        # MLX's argmax takes a NaN for the largest there: what was drawn tells without a pass more.
+        is_plain = not self._random and not self._constrained
+        self._found_by_argmax = is_plain and device_kind() == "cpu"
         random = self._random.members
         self._filtered = _Subset(random, lambda row: row.has_filters)
         self._floored = _Subset(random, lambda row: row.sampling.min_p > 0)
@@ -262,9 +266,15 @@ class _Plan:
         rows = mx.arange(len(self._penalised.members))
         self._counts = self._counts.at[rows, tokens[self._penalised.index]].add(1.0)
 
+    def _largest(self, logits: mx.array, tokens: mx.array) -> mx.array:
+        """A logit of each row that is finite only where the row's softmax is defined."""
+        if self._found_by_argmax:
+            return mx.take_along_axis(logits, tokens[:, None], axis=-1)[:, 0]
+        return mx.max(logits, axis=-1)
+
     def _with_logprobs(self, logits: mx.array, tokens: mx.array) -> DrawnRows:
-        # What is no number anywhere is none everywhere: a softmax or a norm spreads it.
-        is_undefined = mx.isnan(logits[:, 0])
+        largest = self._largest(logits, tokens)
+        is_undefined = mx.isnan(largest - largest)  # what is infinite less itself is NaN
         if not self._logged:
             return DrawnRows(token_ids=tokens, is_undefined=is_undefined)
         part = logits[self._logged.index].astype(mx.float32)

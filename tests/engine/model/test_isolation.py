@@ -92,7 +92,7 @@ def test_a_step_that_cannot_be_computed(in_slices: bool) -> None:
     assert failure(run_beside(handle, culprit())) is wire.Code.ENGINE_ERROR
 
 
-@pytest.mark.parametrize(
+GREEDY_AND_DRAWN = pytest.mark.parametrize(
     "sampling",
     [
         wire.Sampling(seed=1, temperature=0.0),
@@ -100,16 +100,32 @@ def test_a_step_that_cannot_be_computed(in_slices: bool) -> None:
     ],
     ids=["greedy", "drawn"],
 )
-def test_numbers_that_are_none(sampling: wire.Sampling) -> None:
-    """The weights of one token are NaN, as after an overflow: so is all that follows it."""
+
+
+def make_broken_handle(weight_of: Callable[[Any], mx.array], token_id: int) -> ModelHandle:
+    """Of a model in which one token's line of these weights is NaN, as after an overflow."""
     *_, last = load(tiny_model_path(MODEL), casts_to_float32=True)
     assert last.loaded is not None
-    model = last.loaded.model
-    weight = model.model.embed_tokens.weight
-    weight[MARK] = mx.array(float("nan"))
+    weight_of(last.loaded.model)[token_id] = mx.array(float("nan"))
     voice = ModelVoice(last.loaded.tokenizer)
-    runner = Runner(model, token_bytes=voice.token_bytes)
-    run = run_beside(make_handle(MODEL, wrap=lambda _: runner), culprit(sampling=sampling))
+    runner = Runner(last.loaded.model, token_bytes=voice.token_bytes)
+    return make_handle(MODEL, wrap=lambda _: runner)
+
+
+@GREEDY_AND_DRAWN
+def test_numbers_that_are_none(sampling: wire.Sampling) -> None:
+    """All that follows the token is NaN too."""
+    handle = make_broken_handle(lambda model: model.model.embed_tokens.weight, MARK)
+    run = run_beside(handle, culprit(sampling=sampling))
+    assert failure(run) is wire.Code.ENGINE_ERROR
+    assert not run.tokens(CULPRIT)
+
+
+@GREEDY_AND_DRAWN
+def test_one_logit_that_is_no_number(sampling: wire.Sampling) -> None:
+    run = Run(make_broken_handle(lambda model: model.lm_head.weight, 77))
+    run.add(culprit(sampling=sampling))
+    run.finish()
     assert failure(run) is wire.Code.ENGINE_ERROR
     assert not run.tokens(CULPRIT)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import mlx.core as mx
@@ -180,3 +181,43 @@ def test_nobody_asks_for_logprobs_and_nobody_pays() -> None:
     sampler.arrange([make_row()])
     drawn = sampler.draw(mx.array(LOGITS[None].astype(np.float32)))
     assert len(drawn.arrays) == 2  # the tokens, and whether a row's logits were no numbers
+
+
+KINDS: list[dict[str, object]] = [
+    {"temperature": 0.0},
+    {"temperature": 0.0, "repetition_penalty": 1.5, "logit_bias": ((7, 100.0),)},
+    {"temperature": 0.8},
+    {"temperature": 0.8, "top_k": 4, "top_p": 0.9},
+    {"min_p": 0.2, "top_logprobs": 2},
+]
+
+
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+@pytest.mark.parametrize("token", [0, 7, VOCAB - 1])
+def test_one_logit_that_is_no_number_is_told_of_its_row_alone(
+    dtype: mx.Dtype, wrong: float, token: int
+) -> None:
+    for kind in KINDS:
+        sampler = BatchSampler()
+        sampler.arrange([make_row(**kind) for _ in range(3)])
+        lines = np.stack([LOGITS] * 3)
+        lines[1, token] = wrong
+        drawn = sampler.draw(mx.array(lines.astype(np.float32)).astype(dtype))
+        assert drawn.is_undefined.tolist() == [False, True, False], kind
+
+
+def test_a_token_that_a_model_rules_out_leaves_its_row_defined() -> None:
+    sampler = BatchSampler()
+    sampler.arrange([make_row()])
+    line = LOGITS.copy()
+    line[:5] = -math.inf
+    drawn = sampler.draw(mx.array(line[None].astype(np.float32)))
+    assert drawn.is_undefined.tolist() == [False]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_in_which_no_token_is_possible_is_undefined(kind: dict[str, object]) -> None:
+    sampler = BatchSampler()
+    sampler.arrange([make_row(**kind)])
+    assert sampler.draw(mx.full((1, VOCAB), -math.inf)).is_undefined.tolist() == [True]
