@@ -55,7 +55,8 @@ def _read_logprobs(
 
     def told(token_id: int, logprob: float) -> wire.TokenLogprob:
         content = token_bytes(int(token_id))
-        return wire.TokenLogprob.of(int(token_id), content, max(float(logprob), -9999.0))
+        # In this order: of NaN and a number Python's max is the first.
+        return wire.TokenLogprob.of(int(token_id), content, max(-9999.0, float(logprob)))
 
     of_drawn = np.array(drawn.drawn_logprobs)
     top_ids, of_top = np.array(drawn.top_token_ids), np.array(drawn.top_logprobs)
