@@ -6,6 +6,7 @@ import math
 
 import mlx.core as mx
 import numpy as np
+import pytest
 
 from engine import wire
 from engine.model.drawing import submit_draw
@@ -34,3 +35,23 @@ def test_what_is_no_number_is_told_as_one_that_travels() -> None:
     assert all(math.isfinite(one.logprob) for one in told)
     delta = wire.Delta(channel=wire.Channel.CONTENT, text="", logprobs=(drawn.logprobs,))
     assert wire.decode(wire.encode(delta)) == delta
+
+
+def test_each_row_is_told_its_own_logprobs_and_as_many_as_it_asked_for() -> None:
+    counts = [3, None, 0, 5, None, 1]
+    lines = np.random.default_rng(4).normal(size=(len(counts), VOCAB)).astype(np.float32)
+    sampler = BatchSampler()
+    sampler.arrange([make_row(top_logprobs=count) for count in counts])
+    drawn = submit_draw(tuple(range(len(counts))), sampler, mx.array(lines)).read(token_bytes)
+    for one, count, line in zip(drawn, counts, lines, strict=True):
+        if count is None:
+            assert one.logprobs is None
+            continue
+        assert one.logprobs is not None
+        best = np.argsort(-line).tolist()
+        told = [one.logprobs.token, *one.logprobs.top]
+        assert [each.token_id for each in told] == [best[0], *best[:count]]
+        assert [each.content for each in told] == [token_bytes(each.token_id) for each in told]
+        logprobs = line - np.log(np.exp(line).sum())
+        expected = [logprobs[each.token_id] for each in told]
+        assert [each.logprob for each in told] == pytest.approx(expected, abs=1e-4)
