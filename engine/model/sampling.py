@@ -281,7 +281,7 @@ class _Plan:
         logprobs = part - mx.logsumexp(part, axis=-1, keepdims=True)
         drawn = tokens[self._logged.index][:, None]
         wanted = [one.sampling.top_logprobs or 0 for one in self._logged.members]
-        top = mx.argsort(-logprobs, axis=-1)[:, : max(wanted)]
+        top = _likeliest(logprobs, max(wanted))
         return DrawnRows(
             token_ids=tokens,
             is_undefined=is_undefined,
@@ -319,6 +319,18 @@ class _Subset:
 
 def _column(values: Iterable[float]) -> mx.array:
     return mx.array(list(values), mx.float32)[:, None]
+
+
+def _likeliest(logprobs: mx.array, count: int) -> mx.array:
+    """The tokens with the highest of `logprobs` [R, V], best first; of equal ones the lower id is
+    first: MLX's partition takes it and its sort leaves it there.
+    """
+    if count == 0:
+        return mx.zeros((len(logprobs), 0), mx.uint32)
+    few = mx.argpartition(-logprobs, count - 1, axis=-1)[:, :count]
+    few = mx.sort(few, axis=-1)
+    order = mx.argsort(-mx.take_along_axis(logprobs, few, axis=-1), axis=-1)
+    return mx.take_along_axis(few, order, axis=-1)
 
 
 def noise_keys(
