@@ -93,13 +93,14 @@ class LiveRequest:
 
     def put_off(self) -> Delivery:
         """The same request for later, with what was delivered of it up to now."""
+        delivered = self.sequence.output_token_ids[: self.answer.num_told_tokens]
         cached_tokens = self.delivery.cached_tokens
         if self.has_started:
             cached_tokens = self.answer.cached_tokens
         return dataclasses.replace(
             self.delivery,
             attempt=self.delivery.attempt + self.has_started,
-            delivered_token_ids=self.sequence.output_token_ids,
+            delivered_token_ids=delivered,
             cached_tokens=cached_tokens,
         )
 

@@ -67,7 +67,10 @@ class Answer:
         self._end_token_ids = end_token_ids
         self._num_tokens = 0
         self._num_reasoning_tokens = 0
-        self._untold: list[wire.PositionLogprobs] = []  # of tokens whose text is held back
+        # Of tokens whose text is held back. Such a token waits for it too: an engine that goes on
+        # with what was delivered draws it once more, and its logprobs with it.
+        self._untold: list[wire.PositionLogprobs] = []
+        self._untold_token_ids: list[int] = []
         for token_id in delivered_token_ids:
             self.add(token_id)
 
@@ -80,10 +83,15 @@ class Answer:
             reasoning_tokens=self._num_reasoning_tokens,
         )
 
+    @property
+    def num_told_tokens(self) -> int:
+        return self._num_tokens - len(self._untold_token_ids)
+
     def add(self, token_id: int, logprobs: wire.PositionLogprobs | None = None) -> list[wire.Event]:
         """The Deltas of one more token; the first carries the token itself, the first with content
-        the logprobs of its tokens."""
+        the logprobs of its tokens. None while logprobs wait for text that is held back."""
         self._num_tokens += 1
+        self._untold_token_ids.append(token_id)
         if token_id in self._end_token_ids:
             pieces = self._end(wire.FinishReason.STOP)
         else:
@@ -97,11 +105,12 @@ class Answer:
                 self.ending = Ending(reason=wire.FinishReason.TOOL_CALLS)
             elif self._num_tokens >= self.work.max_tokens:
                 pieces += self._end(wire.FinishReason.LENGTH)
-        return self._deltas(pieces, token_id)
+        return self._deltas(pieces)
 
     def cut(self) -> list[wire.Event]:
-        """Somebody cancelled: the text that was held back, as it is part of the answer."""
-        return [self._delta(piece) for piece in self._end(wire.FinishReason.CANCELLED)]
+        """Somebody cancelled: what was held back, as it is part of the answer."""
+        pieces = self._end(wire.FinishReason.CANCELLED)
+        return self._deltas(pieces) if pieces or self._untold_token_ids else []
 
     def _note(self, logprobs: wire.PositionLogprobs | None, before: wire.Channel) -> None:
         """Of a token that began in this channel. Markers and what is not content have none."""
@@ -110,13 +119,16 @@ class Answer:
         elif logprobs is not None and before is wire.Channel.CONTENT:
             self._untold.append(logprobs)
 
-    def _deltas(self, pieces: list[Piece], token_id: int) -> list[wire.Event]:
+    def _deltas(self, pieces: list[Piece]) -> list[wire.Event]:
+        if self._untold and self.ending is None and not any(map(_is_shown, pieces)):
+            return []
+        token_ids, self._untold_token_ids = tuple(self._untold_token_ids), []
         first, *others = pieces or [_NOTHING]
-        return [self._delta(first, (token_id,)), *map(self._delta, others)]
+        return [self._delta(first, token_ids), *map(self._delta, others)]
 
     def _delta(self, piece: Piece, token_ids: tuple[int, ...] = ()) -> wire.Delta:
         logprobs: tuple[wire.PositionLogprobs, ...] = ()
-        if self._untold and (piece.text or piece.tool_call):
+        if self._untold and _is_shown(piece):
             told, self._untold = tuple(self._untold), []
             logprobs = told if piece.channel is wire.Channel.CONTENT else ()
         return wire.Delta(
@@ -156,3 +168,7 @@ class Answer:
             if text or piece.tool_call is not None:
                 shown.append(piece._replace(text=text))
         return shown
+
+
+def _is_shown(piece: Piece) -> bool:
+    return bool(piece.text or piece.tool_call)

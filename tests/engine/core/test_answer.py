@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine import wire
 from engine.core.answer import Answer, Piece
@@ -73,7 +77,7 @@ def logprobs(token_id: int) -> wire.PositionLogprobs:
 
 def test_logprobs_come_with_the_text_that_their_tokens_make() -> None:
     one = answer(stop=("bc",))
-    assert logged(one, [3, 1, 1, 3]) == [("d", [3]), ("", []), ("b", [1, 1]), ("bd", [3])]
+    assert logged(one, [3, 1, 1, 3]) == [("d", [3]), ("b", [1, 1]), ("bd", [3])]
 
 
 def test_what_is_thought_and_what_marks_it_has_no_logprobs() -> None:
@@ -82,12 +86,12 @@ def test_what_is_thought_and_what_marks_it_has_no_logprobs() -> None:
 
 
 def test_what_turns_out_to_be_a_call_has_no_logprobs() -> None:
-    assert logged(answer(), [7, 6, 1]) == [("", []), ("", []), ("b", [1])]
+    assert logged(answer(), [7, 6, 1]) == [("", []), ("b", [1])]
 
 
 def test_a_held_tokens_logprobs_are_told_at_the_end_or_not_at_all() -> None:
-    assert logged(answer(), [7, FAKE_END_TOKEN_ID]) == [("", []), ("h", [7])]
-    assert logged(answer(stop=("bc",)), [1, 2]) == [("", []), ("", [])]
+    assert logged(answer(), [7, FAKE_END_TOKEN_ID]) == [("h", [7])]
+    assert logged(answer(stop=("bc",)), [1, 2]) == [("", [])]
 
 
 def test_an_end_token_ends_the_answer_and_shows_what_was_held() -> None:
@@ -159,6 +163,54 @@ def test_a_resumed_answer_says_exactly_the_rest(cut: int) -> None:
     resumed = answer(tuple(token_ids[:cut]), **changes)
     rest = "" if resumed.ending else say(resumed, token_ids[cut:])
     assert first + rest == whole
+
+
+def lives(token_ids: list[int], cuts: set[int], stop: tuple[str, ...]) -> Iterator[wire.Delta]:
+    """What engines say that die after so many tokens, each going on with what was delivered."""
+    delivered: list[int] = []
+    for cut in [*sorted(cuts), len(token_ids)]:
+        one = answer(tuple(delivered), stop=stop)
+        for token_id in token_ids[len(delivered) : cut]:
+            if one.ending:
+                return
+            for event in one.add(token_id, logprobs(token_id)):
+                assert isinstance(event, wire.Delta)
+                delivered += event.token_ids
+                yield event
+
+
+def whole(deltas: Iterator[wire.Delta]) -> tuple[str, list[int], list[int]]:
+    """All text, all tokens, and those with logprobs."""
+    told = list(deltas)
+    text = "".join(one.text for one in told)
+    token_ids = [token_id for one in told for token_id in one.token_ids]
+    return text, token_ids, [each.token.token_id for one in told for each in one.logprobs]
+
+
+def test_an_engine_that_dies_while_text_is_held_back_takes_no_logprobs_along() -> None:
+    for cut in range(5):
+        found = whole(lives([3, 1, 2, 4], {cut}, ("bcd",)))
+        assert found == ("dbce", [3, 1, 2, 4], [3, 1, 2, 4]), cut
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 1, 1, 2, 2, 3, 4, 6, 7, 8, 9]), max_size=25),
+    st.sets(st.integers(0, 25), max_size=5),
+    st.lists(st.text("bcd", min_size=1, max_size=5), max_size=3).map(tuple),
+)
+def test_any_deaths_of_engines_leave_the_same_answer(
+    token_ids: list[int], cuts: set[int], stop: tuple[str, ...]
+) -> None:
+    cuts = {cut for cut in cuts if cut <= len(token_ids)}
+    assert whole(lives(token_ids, cuts, stop)) == whole(lives(token_ids, set(), stop))
+
+
+def test_a_cancelled_answer_tells_the_tokens_and_logprobs_that_were_held() -> None:
+    one = answer(stop=("bcd",))
+    assert logged(one, [1, 2]) == []
+    (event,) = one.cut()
+    assert isinstance(event, wire.Delta) and event.token_ids == (1, 2)
+    assert [each.token.token_id for each in event.logprobs] == [1, 2]
 
 
 def test_an_answer_that_was_complete_when_its_engine_died_ends_at_once() -> None:
