@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import mlx.core as mx
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from engine import wire
@@ -207,6 +208,28 @@ def test_one_logit_that_is_no_number_is_told_of_its_row_alone(
         lines[1, token] = wrong
         drawn = sampler.draw(mx.array(lines.astype(np.float32)).astype(dtype))
         assert drawn.is_undefined.tolist() == [False, True, False], kind
+
+
+class OnlyEven:
+    """A Constraint."""
+
+    fault = None
+
+    def fill(self, words: npt.NDArray[np.int32]) -> None:
+        words[:] = 0x5555_5555
+
+    def advance(self, token_id: int) -> None: ...
+
+
+def test_a_logit_that_is_no_number_is_told_where_a_grammar_forbids_its_token() -> None:
+    for token in (8, 9):
+        constraint, sampler = OnlyEven(), BatchSampler()
+        greedy = wire.Sampling(seed=1, temperature=0.0)
+        row = SampledRow(greedy, prompt_token_ids=(), output_token_ids=(), constraint=constraint)
+        sampler.arrange([row])
+        line = LOGITS.astype(np.float32)
+        line[token] = math.nan
+        assert sampler.draw(mx.array(line[None])).is_undefined.tolist() == [True], token
 
 
 def test_a_token_that_a_model_rules_out_leaves_its_row_defined() -> None:
