@@ -5,18 +5,29 @@ from __future__ import annotations
 import json
 from typing import Any
 
+# Schemas that people write stay below 20; whatever walks a value later has room for this many
+MAX_DEPTH = 200
+
 
 class BadJson(Exception):
-    """The body is not valid JSON."""
+    """The body is not valid JSON. `field`: which of the outermost object is at fault, if known."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 def read_json(body: bytes) -> Any:
-    """Raises BadJson, also for NaN, for nesting beyond Python's, and for half characters."""
+    """Raises BadJson, also for NaN, deep nesting, and half characters."""
     try:
         text = body.decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise _too_deep(None) from None
+    except ValueError as error:
         raise BadJson(f"The body is not valid JSON: {error}") from None
+    if text.count("{") + text.count("[") > MAX_DEPTH:
+        _check_depth(value)
     if "\\ud" in text.lower():
         _check_characters(value)
     return value
@@ -24,6 +35,32 @@ def read_json(body: bytes) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _check_depth(value: Any) -> None:
+    if not _is_deeper(value, MAX_DEPTH):
+        return
+    fields = value.items() if isinstance(value, dict) else ()
+    raise _too_deep(next((name for name, one in fields if _is_deeper(one, MAX_DEPTH - 1)), None))
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    """Whether more than `depth` lists and objects lie in each other. Level by level, as a function
+    that calls itself would meet Python's own limit."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(depth):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+    return bool(level)
+
+
+def _too_deep(field: str | None) -> BadJson:
+    what = "The body" if field is None else f"The field {field[:40]!r}"
+    return BadJson(f"{what} is nested more than {MAX_DEPTH} levels deep.", field=field)
 
 
 def _check_characters(value: Any) -> None:

@@ -36,7 +36,7 @@ class JsonBody(BaseParser):
         try:
             data = read_json(body)
         except BadJson as bad:
-            raise ApiError(400, "invalid_json", str(bad)) from None
+            raise ApiError(400, "invalid_json", str(bad), param=bad.field) from None
         if not isinstance(data, dict):
             raise ApiError(400, "invalid_json", "The body must be a JSON object.")
         return data

@@ -52,7 +52,7 @@ def validated(request: HttpRequest, serializer: type[Serializer[Any]]) -> dict[s
     try:
         data = read_json(request.body)
     except BadJson as bad:
-        raise Refusal("invalid_json", str(bad)) from None
+        raise Refusal("invalid_json", str(bad), field=bad.field) from None
     except RequestDataTooBig:
         raise Refusal("too_large", "This is more than can be sent at once.", status=413) from None
     checked = serializer(data=data)

@@ -132,3 +132,22 @@ def hostile_requests() -> Iterator[tuple[str, dict[str, Any], str]]:
     for calls in NO_CALLS:
         said = [*HELLO, {"role": "assistant", "content": None, "tool_calls": calls}]
         yield CHAT, {"model": "demo", "messages": said}, "messages"
+
+
+def free_fields(value: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Route, field, and a good body but for `value`, where a field may hold any JSON."""
+    inside = {"type": "object", "properties": value}
+    function = {"name": "look", "parameters": inside}
+    form = {"name": "answer", "schema": inside}
+    for route in GOOD:
+        yield route, "unknown", GOOD[route] | {"unknown": value}
+    for route, field, given in (
+        (CHAT, "chat_template_kwargs", {"a": value}),
+        (CHAT, "tools", [{"type": "function", "function": function}]),
+        (CHAT, "response_format", {"type": "json_schema", "json_schema": form}),
+        (RESPONSES, "tools", [{"type": "function", **function}]),
+        (RESPONSES, "metadata", {"a": value}),
+        (RESPONSES, "text", {"format": {"type": "json_schema", **form}}),
+        (MESSAGES, "tools", [{"name": "look", "input_schema": inside}]),
+    ):
+        yield route, field, GOOD[route] | {field: given}
