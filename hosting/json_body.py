@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 # Schemas that people write stay below 20; whatever walks a value later has room for this many
@@ -18,10 +19,10 @@ class BadJson(Exception):
 
 
 def read_json(body: bytes) -> Any:
-    """Raises BadJson, also for NaN, deep nesting, and half characters."""
+    """Raises BadJson, also for NaN, numbers beyond any float, deep nesting, and half characters."""
     try:
         text = body.decode("utf-8")
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:
         raise _too_deep(None) from None
     except ValueError as error:
@@ -35,6 +36,13 @@ def read_json(body: bytes) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
 
 
 def _check_depth(value: Any) -> None:

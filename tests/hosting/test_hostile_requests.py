@@ -91,6 +91,17 @@ async def test_nesting_that_a_schema_may_have_is_taken(
     assert engine.generates
 
 
+@pytest.mark.parametrize(("route", "field", "body"), list(free_fields("@")))
+async def test_a_number_beyond_all_is_refused(
+    api: AsyncClient, engine: ScriptedEngine, route: str, field: str, body: dict[str, Any]
+) -> None:
+    for number in ("1e999", "-1e999"):
+        answer = await api.post(route, said(body, number), content_type="application/json")
+        assert answer.status_code == 400
+        assert number in answer.json()["error"]["message"]
+    assert not engine.generates
+
+
 def nested(depth: int) -> str:
     """With a character in two escapes, for which a body is looked through once more."""
     return '{"x": ' * depth + '"\\ud83d\\ude00"' + "}" * depth
