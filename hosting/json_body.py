@@ -6,8 +6,7 @@ import json
 import math
 from typing import Any
 
-# Schemas that people write stay below 20; whatever walks a value later has room for this many
-MAX_DEPTH = 200
+from engine import wire
 
 
 class BadJson(Exception):
@@ -27,7 +26,7 @@ def read_json(body: bytes) -> Any:
         raise _too_deep(None) from None
     except ValueError as error:
         raise BadJson(f"The body is not valid JSON: {error}") from None
-    if text.count("{") + text.count("[") > MAX_DEPTH:
+    if text.count("{") + text.count("[") > wire.MAX_DEPTH:
         _check_depth(value)
     if "\\ud" in text.lower():
         _check_characters(value)
@@ -46,29 +45,16 @@ def _finite(digits: str) -> float:
 
 
 def _check_depth(value: Any) -> None:
-    if not _is_deeper(value, MAX_DEPTH):
+    if not wire.is_deeper(value, wire.MAX_DEPTH):
         return
     fields = value.items() if isinstance(value, dict) else ()
-    raise _too_deep(next((name for name, one in fields if _is_deeper(one, MAX_DEPTH - 1)), None))
-
-
-def _is_deeper(value: Any, depth: int) -> bool:
-    """Whether more than `depth` lists and objects lie in each other. Level by level, as a function
-    that calls itself would meet Python's own limit."""
-    level = [value] if isinstance(value, (dict, list)) else []
-    for _ in range(depth):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-    return bool(level)
+    deep = (name for name, inner in fields if wire.is_deeper(inner, wire.MAX_DEPTH - 1))
+    raise _too_deep(next(deep, None))
 
 
 def _too_deep(field: str | None) -> BadJson:
     what = "The body" if field is None else f"The field {field[:40]!r}"
-    return BadJson(f"{what} is nested more than {MAX_DEPTH} levels deep.", field=field)
+    return BadJson(f"{what} is nested more than {wire.MAX_DEPTH} levels deep.", field=field)
 
 
 def _check_characters(value: Any) -> None:

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from engine import wire
 from engine.intake.refusal import invalid
-from engine.wire import is_template_option
 
 ROLES = {
     "system": "system",
@@ -71,9 +71,19 @@ def with_mapped_arguments(message: Message) -> Message:
 def _mapped(source: str) -> Arguments:
     try:
         values = json.loads(source)
-    except ValueError:  # a model wrote them, and models err
+    except (ValueError, RecursionError):  # a model wrote them, and models err
         values = {}
-    return Arguments(values if isinstance(values, dict) else {}, source=source)
+    if not isinstance(values, dict) or wire.is_deeper(values, wire.MAX_DEPTH):
+        values = {}
+    if "\\ud" in source.lower():
+        values = _with_whole_characters(values)
+    return Arguments(values, source=source)
+
+
+def _with_whole_characters(values: Any) -> Any:
+    """Escapes may have brought half an emoji, which no tokenizer takes."""
+    text = json.dumps(values, ensure_ascii=False)
+    return json.loads(text.encode(errors="replace"))
 
 
 def with_systems_in_place(messages: list[Message]) -> list[Message]:
@@ -109,7 +119,7 @@ def clean_template_options(options: object) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise invalid("chat_template_kwargs", "chat_template_kwargs must be an object.")
     for name in options:
-        if not is_template_option(name):
+        if not wire.is_template_option(name):
             raise invalid("chat_template_kwargs", f"'{name[:40]}' is no template option.")
     if "enable_thinking" in options:
         return {"thinking": options["enable_thinking"], **options}

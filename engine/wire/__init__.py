@@ -63,6 +63,7 @@ from engine.wire.events import (
 )
 from engine.wire.message import as_dict, replace
 from engine.wire.names import Keys, default_redis_url, entry_born, entry_id, entry_seq
+from engine.wire.nesting import MAX_DEPTH, is_deeper
 from engine.wire.parts import (
     SHARE_AFTER,
     CacheTier,
@@ -103,6 +104,7 @@ from engine.wire.status import (
 
 __all__ = [
     "CANCELLED_UNBEGUN",
+    "MAX_DEPTH",
     "MAX_STOPS",
     "MAX_STOP_CHARACTERS",
     "SHARE_AFTER",
@@ -177,6 +179,7 @@ __all__ = [
     "entry_born",
     "entry_id",
     "entry_seq",
+    "is_deeper",
     "is_template_option",
     "look_ahead",
     "replace",

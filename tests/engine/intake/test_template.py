@@ -134,7 +134,10 @@ def test_arguments_come_as_the_template_takes_them(source: str, expected: str) -
     assert render(loops % source, message) == expected
 
 
-@pytest.mark.parametrize("arguments", ["", "not json", "[1]", "7"])
+DEEP = [f'{{"a": {"[" * depth}{"]" * depth}}}' for depth in (150, 250, 500, 979, 5000)]
+
+
+@pytest.mark.parametrize("arguments", ["", "not json", "[1]", "7", *DEEP])
 def test_arguments_that_are_no_object_do_not_end_the_conversation(
     make_folder: MakeFolder, check: Check, arguments: str
 ) -> None:
@@ -146,6 +149,28 @@ def test_arguments_that_are_no_object_do_not_end_the_conversation(
     call = {"function": {"name": "f", "arguments": arguments}}
 
     assert check(messages=({"role": "assistant", "content": "", "tool_calls": [call]},))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ('{"a": "warm \\ud83d"}', "a=warm ?"),
+        ('{"a": ["\\uDE00", 1]}', "a=['?', 1]"),
+        ('{"\\ud83d": "b"}', "?=b"),
+        ('{"a": "\\ud83d\\ude00"}', "a=😀"),
+    ],
+)
+def test_half_an_emoji_in_arguments_does_not_end_the_conversation(
+    make_folder: MakeFolder, text_of: Callable[..., str], arguments: str, said: str
+) -> None:
+    make_folder(
+        template="{% for m in messages %}{% for c in m.tool_calls or [] %}"
+        "{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{% endfor %}"
+        "{% endfor %}{% endfor %}"
+    )
+    call = {"function": {"name": "f", "arguments": arguments}}
+
+    assert text_of({"role": "assistant", "content": "", "tool_calls": [call]}) == said
 
 
 def test_the_tool_template_is_used_when_there_are_tools(
