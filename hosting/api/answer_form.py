@@ -12,6 +12,7 @@ from typing import Any
 
 from engine import wire
 from hosting.api.errors import invalid
+from hosting.json_body import BadJson, read_json
 
 Tools = tuple[dict[str, Any], ...]
 _Kind = wire.GrammarKind
@@ -151,8 +152,8 @@ def _grammar(kind: str, value: Any, *, param: str) -> wire.Grammar:
 def _unquoted(value: Any, param: str) -> Any:
     """A schema may come as its text."""
     try:
-        return json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
+        return read_json(value.encode()) if isinstance(value, str) else value
+    except BadJson:
         raise invalid(param, "This must be a JSON schema.") from None
 
 

@@ -9,7 +9,6 @@ only once the prompt is restored, so message_delta says again what message_start
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.dialect import History
 from hosting.api.errors import ApiError
 from hosting.api.timings import timings_of
+from hosting.json_body import BadJson, read_json
 
 Event = dict[str, Any]
 _PING = sse.named({"type": "ping"})
@@ -216,7 +216,7 @@ def _lines(events: list[Event]) -> str:
 def _arguments(text: str) -> dict[str, Any]:
     """An object whatever came: an answer that was cut may end in the middle of it."""
     try:
-        arguments = json.loads(text or "{}")
-    except ValueError:
+        arguments = read_json(text.encode() or b"{}")
+    except BadJson:
         return {}
     return arguments if isinstance(arguments, dict) else {}

@@ -7,11 +7,11 @@ Types that run at OpenAI, or that only a client knows, are ignored.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from hosting.api.errors import invalid, unsupported
+from hosting.json_body import BadJson, read_json
 
 _TEXT_ONLY = {
     "type": "object",
@@ -78,8 +78,8 @@ def echoed_tools(tools: list[Any]) -> list[dict[str, Any]]:
 def custom_input(arguments: str) -> str:
     """The text in the arguments of a custom tool's call; what is no such JSON, as it came."""
     try:
-        given = json.loads(arguments)
-    except ValueError:
+        given = read_json(arguments.encode())
+    except BadJson:
         return arguments
     text = given.get("input") if isinstance(given, dict) else None
     return text if isinstance(text, str) else arguments

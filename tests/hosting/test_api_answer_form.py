@@ -95,6 +95,8 @@ async def test_text_needs_no_grammar(
         ({"structured_outputs": {"regex": 5}}, "structured_outputs.regex"),
         ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs.choice"),
         ({"guided_json": "{"}, "guided_json"),
+        ({"guided_json": '{"x": ' * 700 + "1" + "}" * 700}, "guided_json"),
+        ({"guided_json": '{"const": 1e999}'}, "guided_json"),
         ({"guided_regex": ""}, "guided_regex"),
         ({"guided_regex": "a", "response_format": {"type": "json_object"}}, "guided_regex"),
         ({"tool_choice": "sometimes"}, "tool_choice"),

@@ -36,6 +36,13 @@ CALLS = (
 )
 
 
+NO_ARGUMENTS = (
+    '{"a": "\\ud83d"}',
+    '{"a": 1e999}',
+    *(f'{{"a": {"[" * depth}{"]" * depth}}}' for depth in (500, 979, 5000)),
+)
+
+
 async def ask(api: AsyncClient, **fields: Any) -> HttpResponse:
     return await send(api, {"model": "demo", "max_tokens": 50, "messages": HELLO, **fields})
 
@@ -358,3 +365,18 @@ async def test_claude_code_finds_names_that_it_shows(api: AsyncClient) -> None:
     assert [one["id"] for one in listed["data"]] == ["anthropic/demo"]
     found = await api.get("/v1/models/anthropic/demo", headers=claude_code.HEADERS)
     assert found.status_code == 200
+
+
+@pytest.mark.parametrize("arguments", NO_ARGUMENTS)
+async def test_arguments_that_no_json_can_carry_are_none(
+    api: AsyncClient, engine: ScriptedEngine, arguments: str
+) -> None:
+    part = wire.ToolCallPart(index=0, call_id="call_1", name="add")
+    engine.script = (
+        delta(arguments, _CALL, tool_call=part),
+        finished(wire.FinishReason.TOOL_CALLS),
+    )
+    response = await ask(api)
+    assert response.status_code == 200, response.content
+    (block,) = json.loads(response.content)["content"]
+    assert (block["type"], block["input"]) == ("tool_use", {})

@@ -168,6 +168,21 @@ async def test_arguments_of_calls_are_streamed(api: AsyncClient, engine: Scripte
     ]
 
 
+@pytest.mark.parametrize("depth", [500, 979, 5000])
+async def test_a_custom_tools_input_may_be_brackets_without_end(
+    api: AsyncClient, engine: ScriptedEngine, depth: int
+) -> None:
+    given = f'{{"input": {"[" * depth}{"]" * depth}}}'
+    part = wire.ToolCallPart(index=0, call_id="c1", name="apply_patch")
+    engine.script = (
+        delta(given, wire.Channel.TOOL_CALL, tool_call=part),
+        finished(wire.FinishReason.TOOL_CALLS),
+    )
+    events = await events_of(api, tools=[CUSTOM])
+    (call,) = events[-1]["response"]["output"]
+    assert call["input"] == given
+
+
 async def test_calls_of_custom_tools_carry_plain_text(
     api: AsyncClient, engine: ScriptedEngine
 ) -> None:
