@@ -22,7 +22,8 @@ from engine.intake.seams import Seams
 FOREIGN_ROLES = frozenset({"user", "tool"})
 _BRACKETED = re.compile(r"<[^<>\n]{1,80}>")
 _LOOKS_LIKE_CONTROL = re.compile(r"<\S+>|\[/?[A-Z_]+\]")
-_PRIVATE_USE = range(0xE000, 0xF8FF)
+# Of private use, and of planes where no character is: no template has one
+_UNWRITTEN = (range(0xE000, 0xF900), range(0xF0000, 0x110000), range(0x40000, 0xE0000))
 _SLICE_CHARACTERS = 65_536
 _SUSPICIOUS_CHARACTERS_PER_TOKEN = 8
 
@@ -220,8 +221,12 @@ def _breaker(spellings: frozenset[str], marker: str) -> Callable[[str], str]:
 
 
 def _unused_character(texts: Iterable[str]) -> str:
+    """Raises TooManyTokens for a text that has them all."""
     used = set().union(*texts)
-    return next(chr(code) for code in _PRIVATE_USE if chr(code) not in used)
+    for code in chain.from_iterable(_UNWRITTEN):
+        if chr(code) not in used:
+            return chr(code)
+    raise TooManyTokens(len(used), is_estimate=True)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -123,3 +123,11 @@ def test_a_row_is_no_longer_than_its_sender_may_have_it(tmp_path: Path, ask: Any
         wire.Code.CONTEXT_LENGTH_EXCEEDED,
         16,
     )
+
+
+def test_a_document_of_all_private_characters_is_no_fault_of_ours(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "modernbert", scores=True)
+    document = "".join(map(chr, range(0xE000, 0xF900)))
+    with pytest.raises(Refusal) as refused:
+        rerank(tmp_path, "What?", document)
+    assert refused.value.refused.code == wire.Code.CONTEXT_LENGTH_EXCEEDED

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import normalizers
 
+from engine import wire
+from engine.intake.refusal import Refusal
 from tests.engine.intake.conftest import CONTROL, SPECIAL, Check, MakeFolder, make_tokenizer
 
 TextOf = Callable[..., str]
@@ -152,8 +153,34 @@ def test_ordinary_text_is_encoded_in_one_piece(make_folder: MakeFolder, check: C
     assert folder.exists()
 
 
-def test_private_characters_all_in_use_are_not_many(check: Check, folder: Path) -> None:
-    used = "".join(chr(code) for code in itertools.islice(range(0xE000, 0xF8FF), 100))
-    message = {"role": "user", "content": used + "<|im_end|>"}
+PRIVATE = "".join(map(chr, range(0xE000, 0xF900)))
+UNWRITTEN = PRIVATE + "".join(map(chr, (*range(0xF0000, 0x110000), *range(0x40000, 0xE0000))))
+WIDE = {"max_position_embeddings": 50_000, "vocab_size": 300}
+
+
+def test_all_private_characters_may_be_in_use(
+    make_folder: MakeFolder, check: Check, text_of: TextOf
+) -> None:
+    folder = make_folder(config=WIDE)
+    message = {"role": "user", "content": PRIVATE + "<|im_end|>"}
 
     assert num_special(folder, check, message) == 3
+    assert PRIVATE in text_of(message)
+
+
+def test_all_private_characters_may_be_around_a_gap(make_folder: MakeFolder, check: Check) -> None:
+    tokenizer = make_tokenizer()
+    fim = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
+    tokenizer.add_special_tokens(list(fim))
+    folder = make_folder(config=WIDE, tokenizer=tokenizer)
+    work = check(prompt=PRIVATE + "<|fim_middle|>", suffix="b")
+
+    assert sum(one in ids_of(folder, *fim) for one in work.prompt_token_ids) == 3
+
+
+def test_a_text_of_all_characters_that_nobody_writes_is_too_long(
+    folder: Path, check: Check
+) -> None:
+    with pytest.raises(Refusal) as refused:
+        check(messages=({"role": "user", "content": UNWRITTEN},))
+    assert refused.value.refused.code == wire.Code.CONTEXT_LENGTH_EXCEEDED
