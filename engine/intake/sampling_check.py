@@ -78,6 +78,8 @@ def _check_logit_bias(logit_bias: object, vocabulary_size: int) -> None:
                 vocabulary_size=vocabulary_size,
             )
         _check_number("logit_bias", bias, least=-100, most=100)
+    if len(dict(logit_bias)) < len(logit_bias):
+        raise invalid("logit_bias", "logit_bias must name each token id once.")
 
 
 def _check_number(

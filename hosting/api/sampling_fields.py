@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
@@ -13,6 +14,7 @@ from hosting.actions.generations import Order, SamplingChoice
 from hosting.api.checked import checked
 from hosting.fields import Flag, Number, Text, Whole
 
+_TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,8}")  # "05" would count beside "5"
 _STRINGS = {"type": "array", "items": {"type": "string"}, "maxItems": wire.MAX_STOPS}
 
 
@@ -48,8 +50,7 @@ class LogitBias(serializers.Field[Any, Any, Any, Any]):
 
     def _entry(self, token: str, bias: Any) -> tuple[int, float]:
         is_number = isinstance(bias, (int, float)) and not isinstance(bias, bool)
-        is_token = token.isascii() and token.isdigit() and len(token) < 10
-        if not is_token or not is_number or not -100 <= bias <= 100:
+        if not _TOKEN_ID.fullmatch(token) or not is_number or not -100 <= bias <= 100:
             self.fail("invalid")
         return int(token), float(bias)
 

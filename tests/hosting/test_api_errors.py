@@ -92,6 +92,7 @@ async def test_the_other_header_opens_too(api_key: str, engine: ScriptedEngine) 
         ({"stop": [""]}, "stop"),
         ({"logit_bias": {"a": 1}}, "logit_bias"),
         ({"logit_bias": {"1": 101}}, "logit_bias"),
+        ({"logit_bias": {"5": 100, "05": 100}}, "logit_bias"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"stream": "yes"}, "stream"),

@@ -64,6 +64,7 @@ BAD_SAMPLING: list[tuple[str, Any]] = [
     ("logit_bias", ((1, NAN),)),
     ("logit_bias", ((1, 101.0),)),
     ("logit_bias", ((1, "much"),)),
+    ("logit_bias", ((1, 1.0), (2, 1.0), (1, 1.0))),
     ("logit_bias", tuple((1, 0.0) for _ in range(1025))),
     ("logit_bias", (1, 2)),
     ("logit_bias", None),
