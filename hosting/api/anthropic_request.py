@@ -52,6 +52,8 @@ class MessageRequest(TokenCountRequest):
     temperature = Number(**optional(min_value=0, max_value=2))
     top_p = Number(**optional(min_value=0.000001, max_value=1))
     top_k = Whole(**optional(min_value=-1, max_value=1_000_000))
+    ignore_eos = Flag(**optional())
+    min_tokens = Whole(**optional(min_value=0))
 
 
 def read_message_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
@@ -71,7 +73,7 @@ def read_count_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
 
 def _chat_body(body: dict[str, Any]) -> dict[str, Any]:
     output, choice = body.get("output_config") or {}, body.get("tool_choice") or {}
-    same = ("stream", "temperature", "top_p", "top_k")
+    same = ("stream", "temperature", "top_p", "top_k", "ignore_eos", "min_tokens")
     chat = {name: body[name] for name in same if name in body}
     chat["model"] = model_name(body["model"])
     chat["messages"] = chat_messages(body["messages"], system=body.get("system"))

@@ -19,6 +19,7 @@ from hosting.api.sampling_fields import (
     checked_body,
     numbered_choice,
     optional,
+    refuse_other_ends,
     sampling_choice,
 )
 from hosting.fields import Flag, Text, Whole
@@ -104,8 +105,7 @@ def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
 
 
 def _refuse_unsupported(data: dict[str, Any]) -> None:
-    if data.get("ignore_eos"):
-        raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
+    refuse_other_ends(data)
     if data.get("functions"):
         raise unsupported("functions", "Send 'tools' instead.")
     if isinstance(data.get("function_call"), dict):

@@ -17,6 +17,7 @@ from hosting.api.sampling_fields import (
     checked_body,
     numbered_choice,
     optional,
+    refuse_other_ends,
     sampling_choice,
 )
 from hosting.fields import Flag, Text, Whole
@@ -131,8 +132,7 @@ def _check_together(data: dict[str, Any]) -> None:
             "best_of",
             "Ask for all the answers with 'n'; none is chosen here.",
         )
-    if data.get("ignore_eos"):
-        raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
+    refuse_other_ends(data)
     has_token_ids = any(prompt.token_ids is not None for prompt in prompts)
     if data.get("echo") and has_token_ids:
         raise unsupported("echo", "A prompt of token ids cannot be echoed, only text.")

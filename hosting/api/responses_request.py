@@ -31,7 +31,7 @@ from hosting.models import Generation
 _SAME = (
     *("model", "stream", "temperature", "top_p", "top_k", "min_p", "presence_penalty"),
     *("frequency_penalty", "repetition_penalty", "seed", "stop", "logit_bias"),
-    *("parallel_tool_calls", "chat_template_kwargs"),
+    *("parallel_tool_calls", "chat_template_kwargs", "ignore_eos", "min_tokens"),
 )
 _NAMED_HERE = {
     "max_completion_tokens": "max_output_tokens",
@@ -74,6 +74,8 @@ class ResponseRequest(serializers.Serializer[Any]):
     prompt_cache_key = Text(**optional(allow_blank=True))
     safety_identifier = Text(**optional(allow_blank=True))
     store = Flag(**optional())
+    ignore_eos = Flag(**optional())
+    min_tokens = Whole(**optional(min_value=0))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

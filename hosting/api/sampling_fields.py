@@ -12,6 +12,7 @@ from rest_framework import serializers
 from engine import wire
 from hosting.actions.generations import Order, SamplingChoice
 from hosting.api.checked import checked
+from hosting.api.errors import unsupported
 from hosting.fields import Flag, Number, Text, Whole
 
 _TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,8}")  # "05" would count beside "5"
@@ -75,11 +76,20 @@ class SamplingFields(serializers.Serializer[Any]):
     stop = StopStrings(**optional())
     logit_bias = LogitBias(**optional())
     ignore_eos = Flag(**optional())
+    min_tokens = Whole(**optional(min_value=0))
 
 
 def checked_body(shape: type[serializers.Serializer[Any]], body: Any) -> dict[str, Any]:
     """What is given, without what is null. Raises ValidationError."""
     return {name: value for name, value in checked(shape, body).items() if value is not None}
+
+
+def refuse_other_ends(data: dict[str, Any]) -> None:
+    """Raises ApiError."""
+    if data.get("ignore_eos"):
+        raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
+    if data.get("min_tokens"):
+        raise unsupported("min_tokens", "An answer cannot be kept from ending early.")
 
 
 def sampling_choice(data: dict[str, Any]) -> SamplingChoice:
