@@ -94,7 +94,9 @@ class HostedModel(models.Model):
     is_default = models.BooleanField("default", default=False)
     is_enabled = models.BooleanField("enabled", default=True)
     weight_bytes = models.BigIntegerField(default=0)
-    context_limit_tokens = models.PositiveIntegerField(null=True, blank=True)
+    context_limit_tokens = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)]
+    )
     supports_thinking = models.BooleanField(default=False)
     supports_tools = models.BooleanField(default=False)
 
@@ -142,7 +144,9 @@ class HostedModel(models.Model):
         help_text="Answers computed at once. Who has none gets one more while another has several.",
     )
     max_queue = models.PositiveIntegerField(
-        default=256, help_text="Waiting requests, of all people."
+        default=256,
+        validators=[MinValueValidator(1)],
+        help_text="Waiting requests, of all people.",
     )
     memory_ceiling_gb = models.FloatField(
         "memory ceiling (GB)",

@@ -126,6 +126,9 @@ def test_every_setting_reaches_the_engine_or_the_row(
     ("changes", "field"),
     [
         ({"context_limit_tokens": 40_000}, "context_limit_tokens"),
+        ({"context_limit_tokens": 0}, "context_limit_tokens"),
+        ({"max_queue": 0}, "max_queue"),
+        ({"max_rows": 0}, "max_rows"),
         ({"default_max_tokens": 8192}, "default_max_tokens"),
         ({"default_top_k": 32_001}, "default_top_k"),
         ({"default_presence_penalty": 3}, "default_presence_penalty"),
