@@ -8,6 +8,7 @@ from engine.intake.refusal import invalid
 MAX_LOGIT_BIASES = 1024
 MAX_TOP_LOGPROBS = 20
 SEED_LIMIT = 2**63
+MAX_DEADLINE_SECONDS = 7 * 24 * 3600
 
 
 def check_sampling(sampling: wire.Sampling, *, vocabulary_size: int) -> None:
@@ -31,14 +32,7 @@ def check_limits(generate: wire.Generate) -> None:
     """Where the answer ends. Raises Refusal."""
     if generate.max_tokens is not None:
         _check_whole("max_tokens", generate.max_tokens, least=1, most=2**31)
-    if generate.deadline_seconds is not None:
-        _check_number(
-            "deadline_seconds",
-            generate.deadline_seconds,
-            least=0,
-            most=7 * 24 * 3600,
-            is_above_least=True,
-        )
+    check_deadline(generate.deadline_seconds)
     if len(generate.stop) > wire.MAX_STOPS:
         raise invalid(
             "stop",
@@ -48,6 +42,14 @@ def check_limits(generate: wire.Generate) -> None:
         )
     for stop in generate.stop:
         _check_stop(stop)
+
+
+def check_deadline(seconds: float | None) -> None:
+    """Raises Refusal."""
+    if seconds is not None:
+        _check_number(
+            "deadline_seconds", seconds, least=0, most=MAX_DEADLINE_SECONDS, is_above_least=True
+        )
 
 
 def _check_stop(stop: object) -> None:

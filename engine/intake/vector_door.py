@@ -14,6 +14,7 @@ from engine.intake.encode import Conversation, TooManyTokens
 from engine.intake.messages import check_text
 from engine.intake.model_folder import ModelFolder
 from engine.intake.refusal import check_budget, invalid
+from engine.intake.sampling_check import check_deadline
 
 # How rerankers that answer yes or no were trained to be asked (Qwen3-Reranker's model card)
 _INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
@@ -36,6 +37,7 @@ def check_vectors(
     limits = (spec.context_limit_tokens, command.max_context_tokens, folder.limit_tokens)
     limit_tokens = min(limit for limit in limits if limit is not None)
     seconds = command.deadline_seconds
+    check_deadline(seconds)
     if isinstance(command, wire.Embed):
         _check_dimensions(command.dimensions, folder.hidden_size)
         texts, dimensions = _embedded(command, folder, limit_tokens), command.dimensions

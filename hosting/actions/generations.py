@@ -87,6 +87,7 @@ class Order:
     sampling: SamplingChoice = dataclasses.field(default_factory=SamplingChoice)
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
+    deadline_seconds: float | None = None
     tools: tuple[dict[str, Any], ...] = ()
     tool_choice: wire.ToolChoice = dataclasses.field(default_factory=wire.ToolChoice)
     grammar: wire.Grammar | None = None
@@ -283,6 +284,7 @@ def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generat
         budget_tokens=terms.budget_tokens,
         weight=terms.limits.weight,
         stop=order.stop,
+        deadline_seconds=order.deadline_seconds,
     )
 
 

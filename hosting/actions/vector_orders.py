@@ -38,7 +38,7 @@ class EmbedOrder(_VectorOrder):
 
     def command(self, generation: Generation, terms: Terms) -> wire.Embed:
         return wire.Embed(
-            **_common(generation, terms),
+            **_common(self, generation, terms),
             texts=self.texts,
             inputs=self.inputs,
             dimensions=self.dimensions,
@@ -60,10 +60,12 @@ class RerankOrder(_VectorOrder):
         return len(self.documents)
 
     def command(self, generation: Generation, terms: Terms) -> wire.Rerank:
-        return wire.Rerank(**_common(generation, terms), query=self.query, documents=self.documents)
+        return wire.Rerank(
+            **_common(self, generation, terms), query=self.query, documents=self.documents
+        )
 
 
-def _common(generation: Generation, terms: Terms) -> dict[str, Any]:
+def _common(order: Order, generation: Generation, terms: Terms) -> dict[str, Any]:
     return {
         "request_id": str(generation.pk),
         "model": generation.model_name,
@@ -73,4 +75,5 @@ def _common(generation: Generation, terms: Terms) -> dict[str, Any]:
         "max_context_tokens": terms.limits.max_context_tokens,
         "budget_tokens": terms.budget_tokens,
         "weight": terms.limits.weight,
+        "deadline_seconds": order.deadline_seconds,
     }

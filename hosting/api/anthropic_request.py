@@ -19,10 +19,14 @@ from hosting.api.chat_request import ChatRequest, read_chat_request
 from hosting.api.checked import checked
 from hosting.api.dialect import Caller
 from hosting.api.errors import invalid
-from hosting.api.sampling_fields import optional
+from hosting.api.sampling_fields import deadline, optional
 from hosting.fields import Flag, Number, Text, Whole
 
 ALIAS = "anthropic/"  # Claude Code's model list shows only names that begin so
+_SAME = (
+    *("stream", "temperature", "top_p", "top_k"),
+    *("ignore_eos", "min_tokens", "deadline_seconds"),
+)
 _TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -52,6 +56,7 @@ class MessageRequest(TokenCountRequest):
     temperature = Number(**optional(min_value=0, max_value=2))
     top_p = Number(**optional(min_value=0.000001, max_value=1))
     top_k = Whole(**optional(min_value=-1, max_value=1_000_000))
+    deadline_seconds = deadline()
     ignore_eos = Flag(**optional())
     min_tokens = Whole(**optional(min_value=0))
 
@@ -73,8 +78,7 @@ def read_count_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
 
 def _chat_body(body: dict[str, Any]) -> dict[str, Any]:
     output, choice = body.get("output_config") or {}, body.get("tool_choice") or {}
-    same = ("stream", "temperature", "top_p", "top_k", "ignore_eos", "min_tokens")
-    chat = {name: body[name] for name in same if name in body}
+    chat = {name: body[name] for name in _SAME if name in body}
     chat["model"] = model_name(body["model"])
     chat["messages"] = chat_messages(body["messages"], system=body.get("system"))
     chat["max_completion_tokens"] = body.get("max_tokens")

@@ -87,6 +87,7 @@ def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
         sampling=sampling_choice(data),
         max_tokens=data.get("max_completion_tokens") or data.get("max_tokens"),
         stop=data.get("stop", ()),
+        deadline_seconds=data.get("deadline_seconds"),
         tools=chosen.tools,
         tool_choice=chosen.choice,
         grammar=read_grammar(body),

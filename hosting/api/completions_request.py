@@ -106,6 +106,7 @@ def read_completion_request(body: dict[str, Any], caller: Caller) -> CompletionO
             sampling=sampling_choice(_chat_names(data)),
             max_tokens=data.get("max_tokens", DEFAULT_MAX_TOKENS),
             stop=data.get("stop", ()),
+            deadline_seconds=data.get("deadline_seconds"),
             api_key=caller.api_key,
             client=caller.client,
         )

@@ -19,6 +19,7 @@ from hosting.api.checked import checked
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller, History
 from hosting.api.errors import invalid
+from hosting.api.sampling_fields import deadline
 from hosting.api.schema_shapes import EmbeddingList
 from hosting.api.vector_reply import WholeReply, usage_tokens
 from hosting.fields import Text, Whole
@@ -50,6 +51,7 @@ class EmbeddingRequest(serializers.Serializer[Any]):
         choices=("float", "base64"), required=False, allow_null=True
     )
     dimensions = Whole(required=False, allow_null=True, min_value=1, max_value=65_536)
+    deadline_seconds = deadline()
 
 
 class Embeddings(AnswerView):
@@ -74,6 +76,7 @@ class Embeddings(AnswerView):
             texts=texts,
             inputs=inputs,
             dimensions=data.get("dimensions"),
+            deadline_seconds=data.get("deadline_seconds"),
             api_key=caller.api_key,
             client=caller.client,
         )

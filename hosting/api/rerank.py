@@ -16,6 +16,7 @@ from hosting.api.checked import checked
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller, History
 from hosting.api.errors import invalid
+from hosting.api.sampling_fields import deadline
 from hosting.api.schema_shapes import Ranking
 from hosting.api.vector_reply import WholeReply, usage_tokens
 from hosting.fields import Flag, Text, Whole
@@ -32,6 +33,7 @@ class RerankRequest(serializers.Serializer[Any]):
     documents = serializers.ListField(min_length=1, max_length=MAX_DOCUMENTS)
     top_n = Whole(required=False, allow_null=True, min_value=1)
     return_documents = Flag(required=False, allow_null=True)
+    deadline_seconds = deadline()
 
 
 class Rerank(AnswerView):
@@ -56,6 +58,7 @@ class Rerank(AnswerView):
             documents=tuple(
                 _text(one, f"documents[{place}]") for place, one in enumerate(body["documents"])
             ),
+            deadline_seconds=data.get("deadline_seconds"),
             api_key=caller.api_key,
             client=caller.client,
         )

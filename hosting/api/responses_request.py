@@ -24,14 +24,15 @@ from hosting.api.responses_tools import (
     echoed_tools,
     item_tools,
 )
-from hosting.api.sampling_fields import optional
+from hosting.api.sampling_fields import deadline, optional
 from hosting.fields import Flag, Number, Text, Whole
 from hosting.models import Generation
 
 _SAME = (
     *("model", "stream", "temperature", "top_p", "top_k", "min_p", "presence_penalty"),
     *("frequency_penalty", "repetition_penalty", "seed", "stop", "logit_bias"),
-    *("parallel_tool_calls", "chat_template_kwargs", "ignore_eos", "min_tokens"),
+    *("parallel_tool_calls", "chat_template_kwargs"),
+    *("ignore_eos", "min_tokens", "deadline_seconds"),
 )
 _NAMED_HERE = {
     "max_completion_tokens": "max_output_tokens",
@@ -74,6 +75,7 @@ class ResponseRequest(serializers.Serializer[Any]):
     prompt_cache_key = Text(**optional(allow_blank=True))
     safety_identifier = Text(**optional(allow_blank=True))
     store = Flag(**optional())
+    deadline_seconds = deadline()
     ignore_eos = Flag(**optional())
     min_tokens = Whole(**optional(min_value=0))
 

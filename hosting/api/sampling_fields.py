@@ -23,6 +23,15 @@ def optional(**limits: Any) -> dict[str, Any]:
     return {"required": False, "allow_null": True, **limits}
 
 
+def deadline() -> Number:
+    """The field deadline_seconds, which all dialects have."""
+    return Number(
+        **optional(min_value=0.001, max_value=86_400),
+        help_text="So long after it came, the request ends with the error deadline_exceeded if it "
+        "is not done: while it waits, or in the middle of its answer.",
+    )
+
+
 @extend_schema_field({"oneOf": [{"type": "string"}, _STRINGS]})
 class StopStrings(serializers.Field[Any, Any, Any, Any]):
     default_error_messages = {
@@ -75,6 +84,7 @@ class SamplingFields(serializers.Serializer[Any]):
     seed = Whole(**optional(min_value=-(2**63), max_value=2**63 - 1))
     stop = StopStrings(**optional())
     logit_bias = LogitBias(**optional())
+    deadline_seconds = deadline()
     ignore_eos = Flag(**optional())
     min_tokens = Whole(**optional(min_value=0))
 

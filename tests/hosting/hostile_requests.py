@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,6 +55,7 @@ NO_MESSAGES: tuple[Any, ...] = (
 NO_CALLS: tuple[Any, ...] = (7, [7], [{}], [{"id": 7, "function": {"name": "f"}}])
 NO_TOOLS: tuple[Any, ...] = (*NO_LIST, [7], [{"type": "function"}])
 _OPTIONAL = {"max_tokens"}
+NO_DEADLINE: tuple[Any, ...] = (*NO_NUMBER, 0, -1, 86_401)
 _NUMBERS = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "min_p")
 _BAD: dict[str, dict[str, tuple[Any, ...]]] = {
     CHAT: {
@@ -123,6 +125,8 @@ _BAD: dict[str, dict[str, tuple[Any, ...]]] = {
 
 def hostile_requests() -> Iterator[tuple[str, dict[str, Any], str]]:
     """Route, body, and the field at fault."""
+    for route, value in itertools.product(GOOD, NO_DEADLINE):
+        yield route, GOOD[route] | {"deadline_seconds": value}, "deadline_seconds"
     for route, fields in _BAD.items():
         for name, values in fields.items():
             for value in values:

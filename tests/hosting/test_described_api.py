@@ -88,12 +88,20 @@ def ask_all(
         if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
             drawn = dict(list(case.body.items())[:MAX_DRAWN_FIELDS])
             case.body = drawn | GOOD.get(operation.path, {"model": "demo"})
+            if drawn.get("deadline_seconds"):  # a short one passes, which is an error as asked for
+                case.body["deadline_seconds"] = 3600
         response = case.call(base_url=web.removesuffix("/v1"), headers=headers)
-        case.validate_response(response, checks=checks)
+        case.validate_response(response, checks=checks, excluded_checks=unfit(response))
         came.add(response.status_code)
 
     ask()
     return came
+
+
+def unfit(response: Any) -> list[Any]:
+    """A stream is described as text, which schemathesis takes for the shape of each event."""
+    is_stream = "text/event-stream" in response.headers.get("content-type", [""])[0]
+    return [response_schema_conformance] if is_stream else []
 
 
 @right_and_wrong(API)

@@ -125,6 +125,15 @@ def test_a_row_is_no_longer_than_its_sender_may_have_it(tmp_path: Path, ask: Any
     )
 
 
+@pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan"), True, "soon"])
+def test_a_deadline_that_is_none_is_refused_by_name(tmp_path: Path, seconds: Any) -> None:
+    make_encoder(tmp_path, "modernbert", scores=True)
+    for ask in (rerank, embed):
+        with pytest.raises(Refusal) as refused:
+            ask(tmp_path, "What?", "That.", deadline_seconds=seconds)
+        assert refused.value.refused.param == "deadline_seconds"
+
+
 def test_a_document_of_all_private_characters_is_no_fault_of_ours(tmp_path: Path) -> None:
     make_encoder(tmp_path, "modernbert", scores=True)
     document = "".join(map(chr, range(0xE000, 0xF900)))
