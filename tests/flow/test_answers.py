@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from openai import OpenAI
+from openai import APIError, InternalServerError, OpenAI
 
 from tests.flow.asking import (
     MAX_TOKENS,
@@ -64,6 +64,18 @@ def test_a_stop_string_ends_the_answer_before_it(client: OpenAI, endless: str) -
     prompt, whole = sure_answer(client, endless, max_tokens=MAX_TOKENS)
     stop = whole[len(whole) // 2 :][:4]
     assert ask(client, endless, prompt, stop=[stop]) == whole.split(stop)[0]
+
+
+def test_a_deadline_ends_an_answer_in_its_middle(client: OpenAI, endless: str) -> None:
+    streamed = RunningAnswer(
+        client, endless, fresh_prompt(), max_tokens=100_000, extra_body={"deadline_seconds": 1}
+    )
+    with pytest.raises(APIError) as failed:
+        streamed.text()
+    assert failed.value.code == "deadline_exceeded"
+    with pytest.raises(InternalServerError) as refused:
+        ask(client, endless, fresh_prompt(), extra_body={"deadline_seconds": 0.001})
+    assert (refused.value.status_code, refused.value.code) == (503, "deadline_exceeded")
 
 
 def test_rows_that_join_and_leave_do_not_change_one_another(client: OpenAI, endless: str) -> None:
