@@ -107,7 +107,7 @@ _KINDS = {
         status=429, type="requests", code="rate_limit_exceeded", retry_seconds=5
     ),
     wire.Code.BUDGET_EXCEEDED: _Kind(status=429, type="insufficient_quota", is_final=True),
-    wire.Code.DEADLINE_EXCEEDED: _Kind(status=503, type=_SERVER, retry_seconds=RETRY_SECONDS),
+    wire.Code.DEADLINE_EXCEEDED: _Kind(status=503, type=_SERVER, is_final=True),
     wire.Code.POISON: _Kind(status=500, type=_SERVER, is_final=True),
     wire.Code.ENGINE_ERROR: _Kind(status=500, type=_SERVER),
 }

@@ -234,9 +234,9 @@ async def test_a_refusal_of_intake_has_its_status(
     error = error_of(response)
     assert response.status_code == status
     assert (error["type"], error["code"], error["param"]) == (kind, name, "stop")
-    has_retry = status in (429, 503) and code != "does_not_fit"
-    assert response.has_header("Retry-After") == has_retry
-    assert (response.get("x-should-retry") == "false") == (code in ("does_not_fit", "poison"))
+    is_final = code in ("does_not_fit", "deadline_exceeded", "poison")
+    assert response.has_header("Retry-After") == (status in (429, 503) and not is_final)
+    assert (response.get("x-should-retry") == "false") == is_final
 
 
 async def test_a_refused_request_is_settled_as_refused(
