@@ -29,7 +29,6 @@ WAITS = [
     (Code.TENANT_QUEUE_FULL, {"retry_seconds": 3.5}, 4),
     (Code.TENANT_QUEUE_FULL, {}, 5),
     (Code.MODEL_LOAD_FAILED, {}, 10),
-    (Code.DEADLINE_EXCEEDED, {}, 10),
 ]
 ALL_CODES = [code for code in Code if code not in (Code.INVALID_VALUE, Code.MODEL_NOT_FOUND)]
 
