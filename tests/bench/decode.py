@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -149,8 +150,9 @@ class Cell:
                 TheirLoop(self.model, rows=self.rows), number
             ),
         }
-        for side in sides.values():
-            side(-1)  # the first use of a shape compiles it
+        sides[HEARTH](-1)  # the first use of a shape compiles it
+        if not _fits(sides[BATCH_GENERATOR]):
+            del sides[BATCH_GENERATOR]
         return interleave(sides, rounds=rounds, deadline=deadline)
 
     def results(
@@ -166,10 +168,11 @@ class Cell:
             )
             for side, values in rates.items()
         ]
-        over = median_ratio(rates[HEARTH], rates[BATCH_GENERATOR])
-        found.append(
-            ratio(f"{name}.over_rival", over, better="higher", bar=bar, rival=BATCH_GENERATOR)
-        )
+        if BATCH_GENERATOR in rates:
+            over = median_ratio(rates[HEARTH], rates[BATCH_GENERATOR])
+            found.append(
+                ratio(f"{name}.over_rival", over, better="higher", bar=bar, rival=BATCH_GENERATOR)
+            )
         if bandwidth is not None:
             limit = self.rows * bandwidth / self._bytes_per_step()
             share = median(rates[HEARTH]) / limit
@@ -224,6 +227,21 @@ class Cell:
         per_token *= shape["head_dim"] * self.model.model.embed_tokens.weight.dtype.size
         length = self.context + MEASURED_STEPS[self.name] // 2
         return int(weights - embedding + self.rows * length * per_token)
+
+
+def _fits(rival: Callable[[int], float]) -> bool:
+    """Whether the device has the memory that the rival takes; else ours is measured alone."""
+    try:
+        rival(-1)
+    except RuntimeError as error:
+        if "out of memory" not in str(error):
+            raise
+        print("the rival runs out of memory", file=sys.stderr)
+    else:
+        return True
+    gc.collect()  # what the failed call held
+    mx.clear_cache()
+    return False
 
 
 def make_prompt(chooser: random.Random, length: int) -> list[int]:
