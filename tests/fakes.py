@@ -121,9 +121,6 @@ class FakeContext:
         self._value = (self._value * 1000003 ^ token_id) & 0xFFFFFFFF
 
 
-Watch = Callable[[Step, float], None]
-
-
 class FakeFailure(Exception):
     """The fake model was told to fail."""
 
@@ -133,20 +130,11 @@ class FakeRunner:
 
     It computes from nothing but what the steps bring: a token that was never computed or computed
     twice changes every token after it. A row whose prompt begins with `poison_token_id` makes its
-    step raise once it has more than `poison_length` tokens. `watch` hears of every step and its
-    seconds.
+    step raise once it has more than `poison_length` tokens.
     """
 
-    def __init__(
-        self,
-        clock: FakeClock,
-        *,
-        poison_token_id: int = -1,
-        poison_length: int = 0,
-        watch: Watch = lambda step, seconds: None,
-    ):
+    def __init__(self, clock: FakeClock, *, poison_token_id: int = -1, poison_length: int = 0):
         self._clock = clock
-        self._watch = watch
         self._poison_token_id = poison_token_id
         self._poison_length = poison_length
         self.num_steps = 0
@@ -171,6 +159,10 @@ class FakeRunner:
     @property
     def num_places(self) -> int:
         return len(self.batch)
+
+    @property
+    def held_row_ids(self) -> set[int]:
+        return {*self.prefilled, *self.batch}
 
     def groups_after(self, step: Step) -> tuple[Group, ...]:
         """All in one."""
@@ -200,7 +192,6 @@ class FakeRunner:
         if step.computed_row_ids:
             self._before = self._compute(step)
         self._clock.now += self.seconds_of(step)
-        self._watch(step, self.seconds_of(step))
         return (before,) if before is not None else ()
 
     def _compute(self, step: Step) -> Outcome:
@@ -292,18 +283,15 @@ class FakeShelf:
         clock: FakeClock,
         vitals: Vitals,
         *,
-        poison_token_id: int = -1,
-        poison_length: int = 0,
-        watch: Watch = lambda step, seconds: None,
+        make_runner: Callable[[FakeClock], FakeRunner] = FakeRunner,
     ):
         self._clock = clock
         self._vitals = vitals
-        self._watch = watch
-        self._poison_token_id = poison_token_id
-        self._poison_length = poison_length
+        self._make_runner = make_runner
         self._ledger = TimeLedger()
         self.num_loads = 0
-        self._loaded: weakref.WeakSet[ModelHandle] = weakref.WeakSet()
+        self.runners: weakref.WeakKeyDictionary[ModelHandle, FakeRunner]
+        self.runners = weakref.WeakKeyDictionary()
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
         return int(spec.path) if spec.path.isdigit() else 1
@@ -315,7 +303,7 @@ class FakeShelf:
 
     def lasting_bytes(self) -> int:
         """Of the handles that nobody has let go of."""
-        return sum(handle.weight_bytes for handle in self._loaded)
+        return sum(handle.weight_bytes for handle in self.runners)
 
     def shrink_cache(self, most_bytes: int) -> None: ...
 
@@ -324,19 +312,15 @@ class FakeShelf:
         yield from (0.0, 0.25, 0.5, 0.75)
         if spec.path == "broken":
             raise LoadFailed("the folder is broken")
-        handle = self._handle(spec)
-        self._loaded.add(handle)
+        runner = self._make_runner(self._clock)
+        handle = self._handle(spec, runner)
+        self.runners[handle] = runner
         yield handle
 
-    def _handle(self, spec: wire.ModelSpec) -> ModelHandle:
+    def _handle(self, spec: wire.ModelSpec, runner: FakeRunner) -> ModelHandle:
         return ModelHandle(
             spec,
-            runner=FakeRunner(
-                self._clock,
-                poison_token_id=self._poison_token_id,
-                poison_length=self._poison_length,
-                watch=self._watch,
-            ),
+            runner=runner,
             voice=FakeVoice(),
             ledger=self._ledger,
             vitals=self._vitals,

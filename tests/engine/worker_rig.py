@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from engine import wire
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
@@ -14,6 +16,7 @@ from tests.fakes import (
     FakeClock,
     FakeContext,
     FakeMemory,
+    FakeRunner,
     FakeShelf,
     FakeTransport,
     make_delivery,
@@ -48,7 +51,9 @@ class Engine:
             wall_clock=self.clock,
             stall=StallClock(clock=self.clock, starved_seconds=lambda: 0.0),
         )
-        self.shelf = FakeShelf(self.clock, self.vitals, poison_token_id=66)
+        self.shelf = FakeShelf(
+            self.clock, self.vitals, make_runner=partial(FakeRunner, poison_token_id=66)
+        )
         self.pool = ModelPool(
             self.shelf, MemoryGuard(ceiling_bytes=ceiling_bytes), clock=self.clock
         )

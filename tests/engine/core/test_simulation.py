@@ -20,20 +20,22 @@ import pytest
 
 from engine import wire
 from engine.core.delivery import Dropped
-from engine.core.guests import most_guests
 from engine.core.pacing import Pace
 from engine.core.scheduler import Scheduler
+from engine.core.step import Outcome, Step
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
 from engine.pool import ModelPool
 from engine.worker import Worker
 from tests.engine.cache.toys import make_cache
+from tests.engine.core.row_laws import RowLaws
 from tests.engine.core.time_bounds import TimeBounds
 from tests.fakes import (
     FAKE_END_TOKEN_ID,
     FakeClock,
     FakeContext,
     FakeMemory,
+    FakeRunner,
     FakeShelf,
     FakeTransport,
     make_delivery,
@@ -47,8 +49,8 @@ POISON = 96
 POISON_LENGTH = 12
 TENANTS = ("heavy", "heavy", "heavy", "light", "other")
 MODELS = tuple(
-    wire.ModelSpec(name=name, path=name, max_rows=max_rows, stall_ms=20)
-    for name, max_rows in (("wide", 8), ("narrow", 1))
+    wire.ModelSpec(name=name, path=name, max_rows=max_rows, stall_ms=stall_ms)
+    for name, max_rows, stall_ms in (("wide", 8, 20), ("narrow", 1, 10))
 )
 
 
@@ -57,6 +59,20 @@ def expected_tokens(work: wire.Work) -> list[int]:
     while len(tokens) < work.max_tokens and FAKE_END_TOKEN_ID not in tokens:
         tokens.append(context.draw())
     return tokens
+
+
+class WatchedRunner(FakeRunner):
+    """Whoever keeps the laws hears of every step."""
+
+    def __init__(self, clock: FakeClock, history: History):
+        super().__init__(clock, poison_token_id=POISON, poison_length=POISON_LENGTH)
+        self._history = history
+
+    def run(self, step: Step) -> tuple[Outcome, ...]:
+        self._history.begin(self, step)
+        outcomes = super().run(step)
+        self._history.bounds.watch(step, self.seconds_of(step))
+        return outcomes
 
 
 class History:
@@ -70,7 +86,9 @@ class History:
         self.open_ids: list[str] = []
         self.attempts: dict[str, int] = {}
         self.cancelled: set[str] = set()
-        self.num_dropped = self.num_preempted = self.num_guests = 0
+        self.unseen_ids: set[str] = set()  # suspects that may be held, and who is elsewhere
+        self.num_dropped = self.num_preempted = self.num_late = 0
+        self.laws: dict[FakeRunner, RowLaws] = {}  # of every model that was ever loaded
         self.bounds = TimeBounds(self.schedulers, Pace.of(MODELS[0], may_batch=True))
         self.start_engine()
 
@@ -79,14 +97,10 @@ class History:
         self.vitals = Vitals(
             engine_name="e", memory=memory, clock=self.clock, wall_clock=self.clock
         )
-        shelf = FakeShelf(
-            self.clock,
-            self.vitals,
-            poison_token_id=POISON,
-            poison_length=POISON_LENGTH,
-            watch=self.bounds.watch,
+        self.shelf = FakeShelf(
+            self.clock, self.vitals, make_runner=lambda clock: WatchedRunner(clock, self)
         )
-        pool = ModelPool(shelf, MemoryGuard(ceiling_bytes=1 << 40), clock=self.clock)
+        pool = ModelPool(self.shelf, MemoryGuard(ceiling_bytes=1 << 40), clock=self.clock)
         self.pool = pool
         self.worker = Worker(
             transport=self.transport,
@@ -95,12 +109,25 @@ class History:
             memory=memory,
             prefixes=make_cache(),
             clock=self.clock,
+            wall_clock=self.clock,
         )
         self.transport.inbox.clear()
         self.transport.send(wire.Configure(models=MODELS))
 
     def schedulers(self) -> list[Scheduler]:
         return [handle.scheduler for handle in self.pool.handles]
+
+    def begin(self, runner: FakeRunner, step: Step) -> None:
+        handle = next(one for one, its in self.shelf.runners.items() if its is runner)
+        if runner not in self.laws:
+            self.laws[runner] = RowLaws(handle.scheduler, self.bounds.broken)
+        lives = filter(None, map(handle.get_live, self.open_ids))
+        self.laws[runner].begin(
+            step,
+            held=runner.held_row_ids,
+            living=sorted((one.sequence for one in lives), key=lambda one: one.arrived_at),
+            now=self.clock.now,
+        )
 
     def arrive(self) -> None:
         if len(self.open_ids) > MOST_OPEN:
@@ -117,6 +144,7 @@ class History:
             prompt=[POISON, *prompt] if is_poison else prompt,
             max_tokens=self.chooser.choice([1, 2, 5, 20, 40]),
             sampling=wire.Sampling(seed=self.chooser.randrange(1000)),
+            deadline_at=self.clock.now + 0.3 if self.chooser.random() < 0.1 else None,
         )
         self.works[request_id] = work
         self.open_ids.append(request_id)
@@ -124,6 +152,10 @@ class History:
 
     def deliver(self, request_id: str, *, is_suspect: bool = False) -> None:
         attempt = self.attempts[request_id] = self.attempts.get(request_id, 0) + 1
+        self.open_ids.remove(request_id)
+        self.open_ids.append(request_id)  # in the order of their deliveries
+        note = self.unseen_ids.add if is_suspect else self.unseen_ids.discard
+        note(request_id)
         delivered = self.transport.tokens(request_id)
         work = self.works[request_id]
         self.transport.send(
@@ -144,6 +176,7 @@ class History:
         self.num_dropped += 1
         before = len(self.transport.events[request_id])
         self.transport.send(Dropped(request_id=request_id))
+        self.unseen_ids.add(request_id)
         for _ in range(3):
             self.turn()
         assert len(self.transport.events[request_id]) == before, "a lost lease is silent"
@@ -157,14 +190,16 @@ class History:
     def die(self) -> None:
         """kill -9: another engine gets everything that has no end."""
         self.start_engine()
-        for request_id in self.open_ids:
+        for request_id in list(self.open_ids):
             self.deliver_again(request_id)
 
     def preempt(self) -> None:
         """A row must give way; its request goes on from its tokens."""
-        scheduler = self.chooser.choice(self.schedulers() or [None])
-        if scheduler is not None and scheduler.rows:
-            scheduler.preempt(self.chooser.choice(scheduler.rows))
+        handle = self.chooser.choice(self.pool.handles or [None])
+        if handle is not None and handle.scheduler.rows:
+            sequence = self.chooser.choice(handle.scheduler.rows)
+            handle.scheduler.preempt(sequence)
+            self.laws[self.shelf.runners[handle]].preempted(sequence)
             self.num_preempted += 1
 
     def unload(self) -> None:
@@ -187,24 +222,24 @@ class History:
             self.turn()
 
     def turn(self) -> None:
+        began_at = self.clock.now
         self.worker.turn()
-        self.check_rows()
+        for request_id in self.open_ids:
+            self.check_deadline(request_id, began_at)
         self.open_ids = [one for one in self.open_ids if one not in self.transport.ends]
 
-    def check_rows(self) -> None:
-        """A row beyond the model's number is of somebody who has no other."""
-        for scheduler in self.schedulers():
-            rows, max_rows = scheduler.rows, scheduler.pace.max_rows
-            if (num_guests := len(rows) - max_rows) <= 0:
-                continue
-            self.num_guests += num_guests
-            tenants = [one.tenant for one in rows]
-            assert num_guests <= most_guests(max_rows)
-            assert num_guests <= sum(tenants.count(one) == 1 for one in set(tenants))
+    def check_deadline(self, request_id: str, began_at: float) -> None:
+        """Nobody fails before it, nor waits or computes in a turn that begins after it."""
+        deadline_at, end = self.works[request_id].deadline_at, self.transport.ends.get(request_id)
+        if isinstance(end, wire.Failed) and end.code is wire.Code.DEADLINE_EXCEEDED:
+            assert deadline_at is not None and deadline_at < self.clock.now
+            self.num_late += 1
+        elif end is None and deadline_at is not None and request_id not in self.unseen_ids:
+            assert began_at <= deadline_at, f"{request_id} goes on after its deadline"
 
     def finish(self) -> None:
         for _ in range(6000):
-            if not self.open_ids:
+            if not self.open_ids and self.pool.is_idle:
                 return
             self.turn()
         raise AssertionError(f"silence: {self.open_ids}")
@@ -222,6 +257,8 @@ class History:
     def check_end(
         self, work: wire.Work, end: wire.Event, tokens: list[int], expected: list[int]
     ) -> None:
+        if isinstance(end, wire.Failed) and end.code is wire.Code.DEADLINE_EXCEEDED:
+            return  # check_deadline has seen it
         if isinstance(end, wire.Failed):
             assert end.code is wire.Code.ENGINE_ERROR and work.prompt_token_ids[0] == POISON
             return
@@ -255,7 +292,10 @@ def test_every_law_holds_in_a_random_history(seed: int) -> None:
     assert not history.bounds.broken, history.bounds.broken[:9]
     assert len(history.works) > 5_000
     assert min(history.num_dropped, history.num_preempted, history.bounds.num_checked) > 300
-    assert history.num_guests > 300
+    assert history.num_late > 100
+    for choices in ("num_passed", "num_guests", "num_read"):
+        assert sum(getattr(one, choices) for one in history.laws.values()) > 300
+    assert not any(one.held_row_ids for one in history.shelf.runners.values())
     ends = {type(end) for end in history.transport.ends.values()}
     assert wire.Failed in ends and wire.Finished in ends
 

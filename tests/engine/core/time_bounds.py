@@ -1,6 +1,7 @@
 """Both directions of the pace, held against a run: what running rows wait, what prompts wait.
 
-stall   while somebody decodes, a slice takes about `stall_seconds` at most
+stall   running rows wait for slices, of whatever model, for about `stall_seconds` at a stretch at
+        most: the shortest of the models that decode
 shares  while rows decode and prompts wait, slices take S and decode steps D of the time:
         S * least <= D * (1 - least) + slack    running rows get their share
         D * (1 - share) <= S * share + slack    and prompts get the rest
@@ -38,30 +39,34 @@ class TimeBounds:
     def watch(self, step: Step, seconds: float) -> None:
         self.num_steps += 1
         schedulers = self._schedulers()
-        someone_decodes = any(one.is_decoding for one in schedulers)
+        decoding = [one for one in schedulers if one.is_decoding]
         if schedulers != self._known:  # a new engine, or a model that was loaded again
             self._known = schedulers
             self._learn_again()
         if self._steps_to_learn > 0:
             self._steps_to_learn -= bool(step.computed_row_ids)
-        elif someone_decodes:
+        elif decoding:
             if all(one.cost._num_learned >= LEARNING_SLICES for one in schedulers):
-                self._check_stall(step, seconds)
+                self._check_stall(step, seconds, decoding)
             self._check_shares(step, seconds, schedulers)
             return
         self._start()
+        self._waited = 0.0
 
     def _learn_again(self) -> None:
         self._steps_to_learn = LEARNING_STEPS
+        self._waited = 0.0
         self._start()
 
     def _start(self) -> None:
         self._slices = self._decodes = self._joins = self._due = 0.0
         self._shares = collections.deque([0.0], maxlen=SHARES_KEPT)
 
-    def _check_stall(self, step: Step, seconds: float) -> None:
-        if step.slices and seconds > STALL_FACTOR * self._pace.stall_seconds:
-            self.broken.append(f"a slice takes {seconds:.3f} s")
+    def _check_stall(self, step: Step, seconds: float, decoding: list[Scheduler]) -> None:
+        self._waited = 0.0 if step.decodes else self._waited + seconds * bool(step.slices)
+        stall = min(one.pace.stall_seconds for one in decoding)
+        if step.slices and self._waited > STALL_FACTOR * stall:
+            self.broken.append(f"rows wait for {self._waited:.3f} s, not {stall:.3f} s")
 
     def _check_shares(self, step: Step, seconds: float, schedulers: list[Scheduler]) -> None:
         if not any(map(_has_prompts, schedulers)):
