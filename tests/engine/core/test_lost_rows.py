@@ -6,7 +6,7 @@ from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence
 from engine.core.step import Step
-from tests.fakes import FakeClock, FakeRunner, make_work
+from tests.fakes import FakeClock, FakeGrammar, FakeRunner, make_work
 
 
 class House:
@@ -61,3 +61,18 @@ def test_who_was_computed_by_the_step_before_may_be_to_blame_as_well() -> None:
     assert house.scheduler.admit() == [culprit]  # in the order of the names, one by one
     again = house.scheduler.schedule(now=house.clock.now)
     assert house.scheduler.restart(again) is culprit
+
+
+def test_who_lost_a_row_with_anothers_step_goes_before_who_waits() -> None:
+    house = House()
+    culprit = house.ask("culprit")
+    house.turn_until_decoding(1)
+    innocent = house.ask("innocent", prompt_tokens=1)
+    innocent.grammar = FakeGrammar()  # its row is in no step yet
+    waiting = house.ask("waiting")
+    house.turn()
+    failed = house.scheduler.schedule(now=house.clock.now)
+    assert failed.decodes == (culprit.row_id,)
+    assert house.scheduler.restart(failed) is culprit
+    house.scheduler.finish(culprit)
+    assert house.scheduler.admit() == [innocent, waiting]

@@ -8,7 +8,8 @@ import itertools
 import pytest
 
 from engine.core.cost import CostModel
-from engine.core.pacing import Pace
+from engine.core.pacing import Pace, TimeLedger
+from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence
 from engine.core.slicing import ANY_SHAPE_SCORES, plan_slices
 from tests.fakes import make_work
@@ -101,3 +102,16 @@ def test_prompts_of_about_one_length_share_a_turn_as_many_as_fit(number: int, lo
 
 def test_what_is_short_is_not_cut_for_the_grid() -> None:
     assert slices_of(prompt(801), on_grid=True) == [(0, 800)]
+
+
+def test_many_short_prompts_together_are_no_more_than_is_trusted() -> None:
+    """While somebody decodes: what tiny turns took tells nothing of one that is large."""
+    cost = CostModel()
+    for num_tokens in (1, 2, 3, 4):
+        cost.learn(tokens=num_tokens, context=0, seconds=0.001)
+    scheduler = Scheduler(PACE, TimeLedger(), cost=cost)
+    for number in range(12):
+        scheduler.add(prompt(6 + number))
+    scheduler.admit()
+    step = scheduler.schedule(now=0.0, others=PACE)
+    assert 0 < sum(one.num_tokens for one in step.slices) <= cost.trusted_tokens == 16
