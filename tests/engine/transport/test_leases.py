@@ -190,6 +190,15 @@ def test_a_suspect_does_not_hold_up_fresh_requests(rig: Rig) -> None:
     assert pull_ids(engine, 3) == ["b"]
 
 
+def test_a_suspect_that_is_too_late_does_not_hold_up_the_next_one(rig: Rig) -> None:
+    rig.queue("late", "next")
+    assert pull_ids(rig.engine(), 2) == ["late", "next"]
+    engine = rig.engine()
+    rig.redis.hset(wire.Keys.request("late"), "deadline_at", 1)
+    assert pull_ids(engine, 2) == ["next"]
+    assert is_failed(rig, "late", wire.Code.DEADLINE_EXCEEDED)
+
+
 def test_cancel_before_intake_ends_the_request_at_once(rig: Rig) -> None:
     rig.submit("a")
     rig.client.cancel("a")

@@ -137,3 +137,17 @@ def test_who_stands_behind_people_who_keep_coming_is_not_told_that_it_is_soon(ri
         left = [row.began[one] - now for now in range(len(row.told[one]))]
         for told, truth in zip(row.told[one], left, strict=True):
             assert max(told, truth) <= 2 * min(told, truth) + 10
+
+
+@pytest.mark.parametrize("living", [[], ["one"], ["one", "two", "three"]])
+def test_every_living_engine_has_taken_some_that_go_first(rig: Rig, living: list[str]) -> None:
+    rig.redis.sadd(wire.Keys.ENGINES, "dead", *living)  # one died without taking leave
+    for name in living:
+        rig.redis.set(wire.Keys.engine(name), "beats")
+    rig.submit("first")
+    rig.admit_all(max_rows=16)
+    rig.redis.hset(PACE, "mean", 2000)
+    rig.submit("second")
+    rig.admit_all(max_rows=16)
+    num_before = 2 + wire.look_ahead(16) * max(1, len(living))
+    assert rig.events("second")[1:] == [wire.Queued(position=2, wait_seconds=2.0 * num_before)]
