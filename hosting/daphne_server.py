@@ -1,4 +1,4 @@
-"""The web process: Daphne, and an end to bodies that nobody would read.
+"""The web process: Daphne, and an end to bodies and to sockets' messages that nobody would read.
 
 Daphne takes the whole body to disk and then to memory before anything of ours sees the request, a
 stranger's too. What is a little too large still gets the API's own 413.
@@ -15,7 +15,10 @@ from typing import Any
 from daphne.cli import CommandLineInterface
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server
+from daphne.ws_protocol import WebSocketFactory
 from twisted.web.http import RESPONSES
+
+from hosting.socket_limits import LimitedSocket
 
 MAX_BODY_BYTES = 64 * 1024 * 1024  # twice DATA_UPLOAD_MAX_MEMORY_SIZE
 TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -64,6 +67,15 @@ class LimitedServer(Server):
     @http_factory.setter
     def http_factory(self, made_by_run: HTTPFactory) -> None:
         """Ours takes the place of the one that Daphne's `run` makes."""
+
+    @property
+    def ws_factory(self) -> WebSocketFactory:
+        return self._ws_factory
+
+    @ws_factory.setter
+    def ws_factory(self, made_by_run: WebSocketFactory) -> None:
+        made_by_run.protocol = LimitedSocket
+        self._ws_factory = made_by_run
 
 
 def name_every_status() -> None:

@@ -1,0 +1,44 @@
+"""How much a websocket may send: what comes faster than from any page of ours ends with a hang-up.
+
+Autobahn copies all that is unread for each frame of it, and Daphne's queue of messages has no end:
+two megabytes of tiny frames held up everybody for 10 s. It knows nothing of what messages say.
+"""
+
+from __future__ import annotations
+
+import time
+
+from daphne.ws_protocol import WebSocketProtocol
+
+MAX_EARLY_BYTES = 64 * 1024  # before it is let in; a browser sends nothing but the head
+MAX_MESSAGE_BYTES = 16 * 1024  # a page's longest has some 200
+MAX_FRAMES = 1000  # in each window; a page that catches up with 64 answers sends some 200 a second
+WINDOW_SECONDS = 2.0
+
+
+class LimitedSocket(WebSocketProtocol):
+    """Daphne's, with an end to what is unread, to each message, and to their number."""
+
+    maxMessagePayloadSize = maxFramePayloadSize = MAX_MESSAGE_BYTES
+    _num_frames = 0
+    _window_ends_at = 0.0
+
+    def dataReceived(self, data: bytes) -> None:
+        is_early = self.state == self.STATE_CONNECTING
+        if is_early and len(self.data) + len(data) > MAX_EARLY_BYTES:
+            self.transport.abortConnection()
+        else:
+            super().dataReceived(data)
+
+    def onFrameBegin(self) -> None:
+        """Pings and pieces of messages count too: each costs the same."""
+        super().onFrameBegin()
+        if self._is_too_fast():
+            self.dropConnection(abort=True)
+
+    def _is_too_fast(self) -> bool:
+        now = time.monotonic()
+        if now > self._window_ends_at:
+            self._num_frames, self._window_ends_at = 0, now + WINDOW_SECONDS
+        self._num_frames += 1
+        return self._num_frames > MAX_FRAMES
