@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+import os
+from typing import IO, Any
 
 from django.core.exceptions import RequestAborted
 from django.core.handlers.asgi import ASGIHandler, get_script_prefix
@@ -27,6 +28,15 @@ class Handler(ASGIHandler):
             await self._answer_call(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
+
+    def create_request(
+        self, scope: Any, body: IO[bytes]
+    ) -> tuple[HttpRequest | None, HttpResponseBase | None]:
+        """Tells the length of a chunked body, which DRF would take for none."""
+        request, refusal = super().create_request(scope, body)
+        if request is not None:
+            request.META.setdefault("CONTENT_LENGTH", str(_length_of(body)))
+        return request, refusal
 
     async def _answer_call(self, scope: Any, receive: Any, send: Any) -> None:
         try:
@@ -57,3 +67,9 @@ class Handler(ASGIHandler):
             await self.send_response(response, send)
         finally:
             response.close()
+
+
+def _length_of(body: IO[bytes]) -> int:
+    length = body.seek(0, os.SEEK_END)
+    body.seek(0)
+    return length
