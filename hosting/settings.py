@@ -136,9 +136,9 @@ MIDDLEWARE = [
     "hosting.django_middleware.Security",
     "hosting.static_files.StaticFilesMiddleware",
     "hosting.middleware.content_security_policy",
-    "hosting.middleware.dead_ends",
     "hosting.django_middleware.Session",
     "hosting.django_middleware.Common",
+    "hosting.middleware.dead_ends",  # before Common tells the length
     "hosting.django_middleware.Csrf",
     "hosting.django_middleware.Authentication",
     "hosting.django_middleware.Messages",
