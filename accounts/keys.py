@@ -101,9 +101,11 @@ def create_api_key(
 def rotate_api_key(
     key: ApiKey, *, overlap: datetime.timedelta, by: User | None, address: str = ""
 ) -> tuple[ApiKey, str]:
-    """A successor with the same name, scopes and limits. The old secret works on for `overlap`."""
+    """A successor with the same name, scopes and limits. The old secret works on for `overlap`, or
+    ends with the answers that it has open."""
     old_ends_at = timezone.now() + overlap
     with transaction.atomic():
+        User.objects.hold(key.user_id)  # as in `revoke_api_key`
         locked = ApiKey.objects.select_for_update().get(pk=key.pk)
         if not locked.is_usable or locked.replaced_by_id:
             raise NotRotatable
@@ -119,6 +121,9 @@ def rotate_api_key(
         locked.save(update_fields=["expires_at", "replaced_by"])
         told = {"expires_at": locked.expires_at}
         audit.record("key.rotate", actor=by, address=address, target=locked, after=told)
+        if locked.is_expired:
+            end_use_of_key(locked)
+    _opened.forget()
     return successor, secret
 
 

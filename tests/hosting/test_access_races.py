@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 from django.db import connections, transaction
+from django.test import Client
 
-from accounts.keys import create_api_key, revoke_api_key
+from accounts.keys import create_api_key, revoke_api_key, rotate_api_key
 from accounts.models import ApiKey, Quota, User
 from engine import wire
 from hosting.actions.generations import Order, start_generation
@@ -48,7 +50,9 @@ def closing(call: Callable[[], Any]) -> Any:
         connections.close_all()
 
 
-@pytest.mark.parametrize("how", ["the key is revoked", "the person is deleted"])
+@pytest.mark.parametrize(
+    "how", ["the key is revoked", "the key is replaced", "the person is deleted"]
+)
 def test_what_begins_in_the_moment_when_access_ends_is_stopped(
     ask: Callable[[], Generation], person: User, key: ApiKey, rig: Rig, how: str
 ) -> None:
@@ -63,8 +67,10 @@ def test_what_begins_in_the_moment_when_access_ends_is_stopped(
 
     def end_access() -> None:
         is_begun.wait()
-        if "key" in how:
+        if "revoked" in how:
             revoke_api_key(key)
+        elif "replaced" in how:
+            rotate_api_key(key, overlap=datetime.timedelta(), by=person)
         else:
             delete_person(person, actor=person, address="")
         is_over.set()
@@ -74,6 +80,23 @@ def test_what_begins_in_the_moment_when_access_ends_is_stopped(
         threads.submit(closing, end_access).result()
     request = wire.Keys.request(beginning.result())
     assert rig.redis.hget(request, "state") == "ended"
+
+
+@pytest.mark.parametrize(("overlap_hours", "is_stopped"), [(0, True), (1, False)])
+def test_a_replaced_key_that_works_on_for_no_time_has_its_open_answers_stopped(
+    page: Client,
+    ask: Callable[[], Generation],
+    key: ApiKey,
+    rig: Rig,
+    overlap_hours: int,
+    is_stopped: bool,
+) -> None:
+    generation = ask()
+    page.post(f"/accounts/keys/{key.pk}/rotate/", {"overlap_hours": overlap_hours})
+    generation.refresh_from_db()
+    assert generation.is_cancel_requested is is_stopped
+    is_ended = rig.redis.hget(wire.Keys.request(str(generation.pk)), "state") == "ended"
+    assert is_ended is is_stopped
 
 
 def test_a_limit_lowered_among_two_hundred_holds_from_then_on(
