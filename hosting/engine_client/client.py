@@ -201,6 +201,11 @@ class EngineClient:
         with speaking_to_redis():
             self._redis.ping()
 
+    def check_writable(self) -> None:
+        """Raises EngineUnavailable also where Redis reads and does not write, on a full disk."""
+        with speaking_to_redis():
+            self._redis.set("hearth:writable", 1, px=1)
+
     def _are_beating(self, *, names_anew: bool = False) -> bool:
         if names_anew:
             names = self._redis.smembers(wire.Keys.ENGINES)

@@ -97,7 +97,7 @@ class Supervisor:
         ):
             child = self._start_child(part)
             if part.name == "engine":
-                self._start_task(watch_engine(child, get_client().engines, self._log.say))
+                self._start_task(watch_engine(child, get_client(), self._log.say))
         if "web" in self._plan.names:
             self._start_task(self._announce())
 

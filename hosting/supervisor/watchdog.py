@@ -11,6 +11,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from engine import wire
 from hosting.engine_client import EngineUnavailable
@@ -20,8 +21,6 @@ from hosting.supervisor.child import Child
 FIRST_BEAT_SECONDS = 60.0  # importing MLX on a busy small machine
 LOOK_EVERY_SECONDS = 0.5
 _LONGEST_LOOK_SECONDS = 1.0
-
-ReadEngines = Callable[[], list[wire.EngineStatus]]
 
 
 class EngineWatch:
@@ -47,12 +46,25 @@ class EngineWatch:
             return f"work but no progress for {status.stalled_seconds:.0f} s"
         return None
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """Long before the verdict, so that a beat comes in between when the reason passes."""
+        return self._silent_seconds > SILENT_END_SECONDS / 2
+
     def excuse(self, *, now: float) -> None:
-        """Nothing could be read, so silence proves nothing: count from now."""
+        """Nothing could be read, or written, so silence proves nothing: count from now."""
         self._looked_at, self._silent_seconds = now, 0.0
 
 
-async def watch_engine(child: Child, read_engines: ReadEngines, say: Callable[[str], None]) -> None:
+class Engines(Protocol):
+    """Where heartbeats are. Both raise EngineUnavailable."""
+
+    def engines(self) -> list[wire.EngineStatus]: ...
+
+    def check_writable(self) -> None: ...
+
+
+async def watch_engine(child: Child, beats: Engines, say: Callable[[str], None]) -> None:
     """Look twice a second, for ever; SIGKILL on a verdict. Child starts the engine again."""
     watch: EngineWatch | None = None
     while True:
@@ -62,11 +74,12 @@ async def watch_engine(child: Child, read_engines: ReadEngines, say: Callable[[s
         if watch is None or watch.pid != child.pid:
             watch = EngineWatch(pid=child.pid, now=time.monotonic())
         try:
-            engines = await asyncio.to_thread(read_engines)
+            reason = watch.verdict(await asyncio.to_thread(beats.engines), now=time.monotonic())
+            if watch.is_in_doubt:  # a full disk takes no heartbeat, and gives the last one
+                await asyncio.to_thread(beats.check_writable)
         except (EngineUnavailable, wire.WireError):
             watch.excuse(now=time.monotonic())
             continue
-        reason = watch.verdict(engines, now=time.monotonic())
         if reason is not None and child.pid == watch.pid:
             say(f"the engine shows {reason}; it is ended and started again")
             child.send(signal.SIGKILL)

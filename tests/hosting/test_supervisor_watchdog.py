@@ -1,14 +1,27 @@
-"""When an engine is ended: verdicts over a clock that the test holds."""
+"""When an engine is ended: verdicts over a clock that the test holds, and ends of a process."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
+import pytest
+
 from engine import wire
+from engine.transport.connection import connect
+from hosting.engine_client import EngineClient
 from hosting.engine_patience import SILENT_END_SECONDS, STALLED_END_SECONDS
+from hosting.supervisor import watchdog
 from hosting.supervisor.watchdog import (
     FIRST_BEAT_SECONDS,
     LOOK_EVERY_SECONDS,
     EngineWatch,
+    watch_engine,
 )
+from tests.hosting.test_supervisor_child import Lines, lines, says_pid, supervised
+from tests.waiting import wait_until
+
+__all__ = ["lines"]
 
 
 def status(*, pid: int = 7, beat_at: float = 1.0, stalled: float = 0.0) -> wire.EngineStatus:
@@ -87,3 +100,35 @@ def test_silence_while_nothing_can_be_read_proves_nothing() -> None:
     watch.excuse(now=30.0)
     for number in range(int(SILENT_END_SECONDS / LOOK_EVERY_SECONDS) + 1):
         assert watch.verdict([], now=30.0 + number * LOOK_EVERY_SECONDS) is None
+
+
+class CountedClient(EngineClient):
+    num_checks = 0
+
+    def check_writable(self) -> None:
+        self.num_checks += 1
+        super().check_writable()
+
+
+async def test_a_silent_engine_is_ended_only_where_redis_takes_heartbeats(
+    redis_url: str, lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "SILENT_END_SECONDS", 0.1)
+    monkeypatch.setattr(watchdog, "LOOK_EVERY_SECONDS", 0.01)
+    client = CountedClient(redis_url)
+    script = "import os, time; print('pid', os.getpid()); time.sleep(600)"
+    with connect(redis_url) as redis:
+        async with supervised(script, lines, tmp_path) as child:
+            await lines.until(says_pid)
+            assert child.pid is not None
+            redis.sadd(wire.Keys.ENGINES, "engine-1")
+            redis.set(wire.Keys.engine("engine-1"), wire.encode(status(pid=child.pid)))
+            redis.config_set("maxmemory", 1)  # it reads and refuses to write, as on a full disk
+            watch = asyncio.create_task(watch_engine(child, client, lambda said: None))
+            try:
+                await asyncio.to_thread(wait_until, lambda: client.num_checks >= 3)
+                assert not any("SIGKILL" in line for line in lines.all)
+            finally:
+                redis.config_set("maxmemory", 0)
+            await lines.until(lambda line: "by SIGKILL" in line)
+            watch.cancel()
