@@ -1,19 +1,27 @@
-"""What every response carries: an id to quote, and what the page may load. All async-capable."""
+"""What every response carries: an id to quote, what the page may load, and words at a dead end.
+
+All async-capable.
+"""
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
-from django.http import HttpRequest, HttpResponseBase
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils.decorators import sync_and_async_middleware
 
 from hosting.logs import request_id_of_this_task
 
 Handler = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
+RETRY_SECONDS = 10
+
+logger = logging.getLogger(__name__)
 
 _PAGE_POLICY = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -76,11 +84,22 @@ def content_security_policy(get_response: Handler) -> Handler:
 @sync_and_async_middleware
 def dead_ends(get_response: Handler) -> Handler:
     """Who opens what only takes a form, as after a sign-in on the way, is told so: Django's answer
-    is blank."""
+    is blank. Who needs the database while it is away is told so too."""
 
     def after(request: HttpRequest, response: Any) -> None:
         is_blank = response.status_code == 405 and not response.content
         if is_blank and request.accepts("text/html"):
             response.content = render_to_string("405.html")
 
-    return _around(get_response, lambda request: None, after)
+    answer = _around(get_response, lambda request: None, after)
+    answer.process_exception = _database_away  # type: ignore[attr-defined]
+    return answer
+
+
+def _database_away(request: HttpRequest, error: Exception) -> HttpResponse | None:
+    """On a full disk nobody can sign in, for the attempt cannot be counted."""
+    if not isinstance(error, OperationalError):
+        return None
+    logger.error("the database does not answer", exc_info=error)
+    page = render_to_string("503.html")
+    return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_SECONDS)})

@@ -18,6 +18,7 @@ from accounts.sign_in_throttle import (
     forget_attempts,
 )
 from tests.accounts.conftest import PASSWORD
+from tests.hosting.failing_database import full_disk
 
 URL = "/accounts/sign-in/"
 
@@ -82,6 +83,15 @@ def test_after_too_many_wrong_passwords_even_the_right_one_waits(person: User) -
     response = sign_in(browser)
     assert response.status_code == 429
     assert "Try again in 15 min" in response.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_on_a_full_disk_one_is_told_to_try_again_later(person: User) -> None:
+    with full_disk():
+        response = sign_in(Client())
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "10")
+    assert "its disk may be full" in response.content.decode()
+    assert sign_in(Client()).status_code == 302
 
 
 def test_a_success_forgets_the_failures_before(person: User) -> None:
