@@ -12,14 +12,16 @@ from django.contrib import messages
 from django.contrib.auth import views
 from django.http import HttpResponse
 from django.urls import reverse_lazy
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from accounts import oidc
 from accounts.audit import record_of
 from accounts.first_admin import has_administrator
 from accounts.forms import PasswordForm, SignInForm
-from accounts.models import User
+from accounts.models import AuditRecord, User
 from accounts.second_factors import enter
+from accounts.sign_in_throttle import WINDOW
 
 
 class SignInView(views.LoginView):
@@ -41,7 +43,11 @@ class SignInView(views.LoginView):
     def form_invalid(self, form: SignInForm) -> HttpResponse:
         """What was typed is told only if it is an account: people type passwords there."""
         account = User.objects.filter(email=form.cleaned_data.get("username", "")).first()
-        record_of(self.request, "sign-in.fail", target=account or "unknown account")
+        target = str(account or "unknown account")
+        if not form.is_throttled:
+            record_of(self.request, "sign-in.fail", target=target)
+        elif not _is_recorded(target):
+            record_of(self.request, "sign-in.throttle", target=target)
         status = 429 if form.is_throttled else 200
         return self.render_to_response(self.get_context_data(form=form), status=status)
 
@@ -51,6 +57,13 @@ class SignInView(views.LoginView):
             "provider": settings.OIDC_NAME if oidc.is_configured() else "",
         }
         return super().get_context_data(**kwargs) | context
+
+
+def _is_recorded(target: str) -> bool:
+    """Once in each window: who goes on would fill the disk."""
+    since = timezone.now() - WINDOW
+    throttles = AuditRecord.objects.filter(action="sign-in.throttle", target=target)
+    return throttles.filter(created_at__gt=since).exists()
 
 
 class PasswordView(views.PasswordChangeView):

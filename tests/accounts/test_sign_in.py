@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import sign_in_throttle
-from accounts.models import SignInAttempt, User
+from accounts.models import AuditRecord, SignInAttempt, User
 from accounts.sign_in_throttle import (
     MAX_ON_ACCOUNT,
     TooManyAttempts,
@@ -83,6 +83,23 @@ def test_after_too_many_wrong_passwords_even_the_right_one_waits(person: User) -
     response = sign_in(browser)
     assert response.status_code == 429
     assert "Try again in 15 min" in response.content.decode()
+
+
+def test_who_goes_on_while_throttled_is_recorded_once_in_a_window(
+    person: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recorded() -> list[str]:
+        return list(AuditRecord.objects.order_by("number").values_list("action", flat=True))
+
+    for _ in range(MAX_ON_ACCOUNT + 20):
+        sign_in(Client(), "wrong")
+    expected = [*["sign-in.fail"] * MAX_ON_ACCOUNT, "sign-in.throttle"]
+    assert recorded() == expected
+    later = timezone.now() + sign_in_throttle.WINDOW
+    monkeypatch.setattr(timezone, "now", lambda: later)
+    for _ in range(MAX_ON_ACCOUNT + 20):
+        sign_in(Client(), "wrong")
+    assert recorded() == expected * 2
 
 
 @pytest.mark.django_db(transaction=True)
