@@ -34,6 +34,10 @@ class WatchedSocket(AsyncJsonWebsocketConsumer):
                     return await self.close(code)
             await asyncio.sleep(CHECK_SECONDS)
 
+    async def receive(self, text_data: str | None = None, **_: Any) -> None:
+        """Also what has no text, which channels does not survive."""
+        await self.receive_json(await self.decode_json(text_data or ""))
+
     @classmethod
     async def decode_json(cls, text_data: str) -> Any:
         try:

@@ -172,6 +172,17 @@ async def test_what_is_not_understood_is_answered_so(keepers_page: Client, text:
     await pipe.disconnect()
 
 
+@pytest.mark.parametrize("frame", [{"text": ""}, {"bytes": b"\x00\xff"}])
+async def test_a_frame_without_text_is_answered_so_too(
+    keepers_page: Client, frame: dict[str, Any]
+) -> None:
+    pipe = socket_of(keepers_page)
+    await pipe.connect()
+    await pipe.send_input({"type": "websocket.receive", **frame})
+    assert (await pipe.receive_json_from(timeout=5))["type"] == "error"
+    await pipe.disconnect()
+
+
 async def test_odd_wishes_get_the_default(keepers_page: Client) -> None:
     pipe = socket_of(keepers_page)
     await pipe.connect()

@@ -152,6 +152,17 @@ async def test_nonsense_is_answered_and_survived(page: Client, message: str) -> 
     await socket.disconnect()
 
 
+@pytest.mark.parametrize("frame", [{"text": ""}, {"bytes": b"\x00\xff"}])
+async def test_a_frame_without_text_is_answered_like_other_nonsense(
+    page: Client, frame: dict[str, Any]
+) -> None:
+    socket = await connected(page)
+    for _ in range(2):
+        await socket.send_input({"type": "websocket.receive", **frame})
+        assert json.loads(await socket.receive_from())["type"] == "error"
+    await socket.disconnect()
+
+
 async def test_a_place_that_no_stream_has_is_named_and_nothing_is_followed(
     page: Client, generation: Generation
 ) -> None:
