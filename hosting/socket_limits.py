@@ -1,12 +1,14 @@
-"""How much a websocket may send: what comes faster than from any page of ours ends with a hang-up.
+"""How much a websocket may send, and leave unread: beyond what any page of ours does we hang up.
 
 Autobahn copies all that is unread for each frame of it, and Daphne's queue of messages has no end:
-two megabytes of tiny frames held up everybody for 10 s. It knows nothing of what messages say.
+two megabytes of tiny frames held up everybody for 10 s. What we send waits in memory until it is
+read. It knows nothing of what messages say.
 """
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from daphne.ws_protocol import WebSocketProtocol
 
@@ -14,6 +16,7 @@ MAX_EARLY_BYTES = 64 * 1024  # before it is let in; a browser sends nothing but 
 MAX_MESSAGE_BYTES = 16 * 1024  # a page's longest has some 200
 MAX_FRAMES = 1000  # in each window; a page that catches up with 64 answers sends some 200 a second
 WINDOW_SECONDS = 2.0
+MAX_UNSENT_BYTES = 16 * 2**20  # 64 answers with 512 events each that are not acknowledged
 
 
 class LimitedSocket(WebSocketProtocol):
@@ -35,6 +38,21 @@ class LimitedSocket(WebSocketProtocol):
         super().onFrameBegin()
         if self._is_too_fast():
             self.dropConnection(abort=True)
+
+    def serverSend(self, content: Any, binary: bool = False) -> None:
+        """It follows the hang-up for a moment."""
+        if self.state != self.STATE_CLOSED:
+            super().serverSend(content, binary)
+
+    def sendData(self, *arguments: Any, **options: Any) -> None:
+        super().sendData(*arguments, **options)
+        if self._num_unsent > MAX_UNSENT_BYTES:
+            self.dropConnection(abort=True)
+
+    @property
+    def _num_unsent(self) -> int:
+        """What Twisted's connection compares with its own limit, which nobody here obeys."""
+        return len(self.transport.dataBuffer) + self.transport._tempDataLen
 
     def _is_too_fast(self) -> bool:
         now = time.monotonic()
