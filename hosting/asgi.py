@@ -18,14 +18,16 @@ from hosting.asgi_handler import Handler  # noqa: E402
 from hosting.behind_proxy import AddressBehindProxy  # noqa: E402
 from hosting.own_origin import OwnOriginOnly  # noqa: E402
 from hosting.sockets import ChatSocket  # noqa: E402
+from hosting.sockets_of_person import LimitedPerPerson  # noqa: E402
 
 _sockets = URLRouter(
     [path("ws/chat", ChatSocket.as_asgi()), path("ws/admin", InstrumentSocket.as_asgi())]
 )
+_people = AuthMiddlewareStack(LimitedPerPerson(_sockets))
 application = ProtocolTypeRouter(
     {
         "http": AddressBehindProxy(Handler()),
         # A session cookie travels with a page of any site: only our own origin may use it
-        "websocket": AllowedHostsOriginValidator(OwnOriginOnly(AuthMiddlewareStack(_sockets))),
+        "websocket": AllowedHostsOriginValidator(OwnOriginOnly(_people)),
     }
 )

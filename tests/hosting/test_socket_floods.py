@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import json
 import os
 import socket
 import struct
@@ -14,8 +16,14 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
+from accounts.models import User
+from hosting.actions.generations import Order, start_generation
+from hosting.models import Generation, HostedModel
 from hosting.socket_limits import MAX_FRAMES, MAX_MESSAGE_BYTES
-from tests.hosting.web_process import web
+from hosting.sockets_of_person import MAX_OF_PERSON, TOO_MANY
+from tests.hosting.hostile_requests import HELLO
+from tests.hosting.scripted_engine import ScriptedEngine, delta, finished
+from tests.hosting.web_process import wait_until, web
 
 __all__ = ["web"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,7 +58,10 @@ def connected(web: str) -> socket.socket:
 def opened(web: str, page: Client) -> socket.socket:
     connection = connected(web)
     connection.sendall(head(web, page))
-    assert connection.recv(4096).startswith(b"HTTP/1.1 101 ")
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):  # no byte of what comes behind it
+        answer += connection.recv(1)
+    assert answer.startswith(b"HTTP/1.1 101 ")
     return connection
 
 
@@ -105,3 +116,41 @@ def test_as_much_as_a_page_may_say_is_answered(web: str, page: Client) -> None:
     with opened(web, page) as member:
         said = frame(TEXT, b'{"type": "unfollow", "generation": "x"}') * (MAX_FRAMES - 2)
         assert not is_hung_up(member, said + frame(PING, b"end"))
+
+
+def test_who_follows_again_and_again_and_reads_nothing_is_hung_up_on(
+    web: str, page: Client, person: User, model: HostedModel, engine: ScriptedEngine
+) -> None:
+    """Each time there was fresh credit, for some bytes the whole answer in memory."""
+    engine.script = (*(delta("x" * 1000) for _ in range(400)), finished())
+    order = Order(user=person, kind=Generation.Kind.CHAT, model=model, messages=HELLO)
+    follow = json.dumps({"type": "follow", "generation": str(start_generation(order).pk)}).encode()
+    with opened(web, page) as member:
+
+        def is_hung_up() -> bool:
+            try:
+                member.sendall(frame(TEXT, follow))
+            except ConnectionError:
+                return True
+            return False
+
+        wait_until(is_hung_up, "hung up on")
+
+
+def test_one_person_has_so_many_sockets_open_and_no_more(
+    web: str, page: Client, strangers_page: Client
+) -> None:
+    with contextlib.ExitStack() as tabs:
+        several = [tabs.enter_context(opened(web, page)) for _ in range(MAX_OF_PERSON)]
+        too_many = struct.pack(">H", TOO_MANY)
+        with opened(web, page) as further:
+            assert further.recv(4096) == b"\x88\x02" + too_many
+        with opened(web, strangers_page) as somebody_elses:
+            assert not is_hung_up(somebody_elses, frame(PING, b"end"))
+        several[0].close()
+        wait_until(lambda: has_room(web, page), "counted as closed")
+
+
+def has_room(web: str, page: Client) -> bool:
+    with opened(web, page) as tab:
+        return not is_hung_up(tab, frame(PING, b"end"))

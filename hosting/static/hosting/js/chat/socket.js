@@ -13,6 +13,7 @@ const FIRST_DELAY_MS = 400;
 const LONGEST_DELAY_MS = 15_000;
 const SILENCE_MS = 45_000; // a followed generation is silent for so long: the connection may be half open
 const SIGNED_OUT = 4401; // close code of the server
+const TOO_MANY = 4429; // the same: other tabs have to be closed first, so do not ask again soon
 const STABLE_MS = 5_000; // open for so long: the next cut is a new trouble, not the old one
 const HIDDEN_MS = 30_000; // the tab slept for so long: do not trust the connection
 
@@ -95,7 +96,7 @@ export class ChatSocket {
     this.handlers.onConnection(false);
     if (Date.now() - this.#openedAt > STABLE_MS) this.#attempt = 0;
     this.#openedAt = Infinity;
-    this.#attempt += 1;
+    this.#attempt = code === TOO_MANY ? Infinity : this.#attempt + 1;
     // Full jitter: after a restart of the server the tabs of a whole team must not come back in one moment.
     const ceiling = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#attempt);
     this.#retryTimer = setTimeout(() => this.#connect(), Math.random() * ceiling);
