@@ -60,6 +60,14 @@ class LimitedServer(Server):
         gc.freeze()
         super().run()
 
+    def kill_all_applications(self) -> Any:
+        """At a stop: what answers is ended, and cancels what it leaves. Daphne's own stumbles over
+        a connection whose application has ended already."""
+        for protocol, details in list(self.connections.items()):
+            if "application_instance" not in details:
+                del self.connections[protocol]
+        return super().kill_all_applications()
+
     @property
     def http_factory(self) -> LimitedFactory:
         return LimitedFactory(self)

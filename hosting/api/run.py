@@ -59,6 +59,7 @@ class Run:
             [str(one.pk) for one in served.generations], ask_again=in_database_thread(submit_again)
         )
         self._backlog: list[Numbered] = []
+        self._has_left = False
 
     @property
     def meters(self) -> tuple[Meter, ...]:
@@ -111,7 +112,7 @@ class Run:
             logger.exception("stream ended", extra={"request_id": self._generations[0].pk})
             yield reply.error(errors.internal()).encode()
         finally:
-            await self._following.close()
+            await self._leave()  # a process that stops waits for this, and not for `_end`
 
     def _end_soon(self) -> None:
         """Called once when the response is closed, from any thread, however it ended."""
@@ -155,7 +156,8 @@ class Run:
     async def _leave(self) -> None:
         """Stop reading, and cancel what has not ended."""
         await self._following.close()
-        if self._is_abandoned:
+        if self._is_abandoned and not self._has_left:
+            self._has_left = True
             await asyncio.shield(in_database_thread(cancel_generations)(self._generations))
 
     @property

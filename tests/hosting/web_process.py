@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -47,6 +48,13 @@ def is_listening(port: int) -> bool:
 @pytest.fixture(scope="module")
 def web(django_db_setup: None, _shared_redis: RedisProcess) -> Iterator[str]:
     """The address of its API."""
+    with started_web(_shared_redis.url) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def started_web(redis_url: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address of its API, and itself."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -60,7 +68,7 @@ def web(django_db_setup: None, _shared_redis: RedisProcess) -> Iterator[str]:
         env={
             **clear_settings(dict(os.environ)),
             "DATABASE_URL": database_url(),
-            "REDIS_URL": _shared_redis.url,
+            "REDIS_URL": redis_url,
             "HEARTH_SECRET_KEY": django_settings.SECRET_KEY,
             "HEARTH_DATA_DIR": str(django_settings.DATA_DIR),
             "HEARTH_SETTINGS_KEPT_SECONDS": "0",  # each test begins with other rows
@@ -68,7 +76,7 @@ def web(django_db_setup: None, _shared_redis: RedisProcess) -> Iterator[str]:
     )
     try:
         wait_until(lambda: is_listening(port), "listening")
-        yield f"http://127.0.0.1:{port}/v1"
+        yield f"http://127.0.0.1:{port}/v1", process
     finally:
         process.terminate()
         process.wait()
