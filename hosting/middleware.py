@@ -1,4 +1,5 @@
-"""What every response carries: an id to quote, what the page may load, and words at a dead end.
+"""What every response carries: an id to quote, what the page may load, whether it may be kept,
+and words at a dead end.
 
 All async-capable.
 """
@@ -11,11 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
+from django.conf import settings
 from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils.decorators import sync_and_async_middleware
 
+from hosting.django_middleware import API_PREFIX
 from hosting.logs import request_id_of_this_task
 
 Handler = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
@@ -77,6 +80,18 @@ def content_security_policy(get_response: Handler) -> Handler:
     def after(request: HttpRequest, response: Any) -> None:
         is_admin = request.path.startswith("/admin/")
         response.setdefault("Content-Security-Policy", _ADMIN_POLICY if is_admin else _PAGE_POLICY)
+
+    return _around(get_response, lambda request: None, after)
+
+
+@sync_and_async_middleware
+def not_stored(get_response: Handler) -> Handler:
+    """What who is signed in was shown stays in no cache: others may use the browser after them."""
+
+    def after(request: HttpRequest, response: Any) -> None:
+        is_page = not request.path_info.startswith(API_PREFIX)
+        if is_page and settings.SESSION_COOKIE_NAME in request.COOKIES:
+            response.setdefault("Cache-Control", "no-store")
 
     return _around(get_response, lambda request: None, after)
 

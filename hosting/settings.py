@@ -136,6 +136,7 @@ MIDDLEWARE = [
     "hosting.django_middleware.Security",
     "hosting.static_files.StaticFilesMiddleware",
     "hosting.middleware.content_security_policy",
+    "hosting.middleware.not_stored",
     "hosting.django_middleware.Session",
     "hosting.django_middleware.Common",
     "hosting.middleware.dead_ends",  # before Common tells the length

@@ -14,6 +14,7 @@ from django.test import Client, RequestFactory
 
 from accounts.models import User
 from hosting import secret_key
+from hosting.models import Conversation
 from hosting.static_files import StaticFilesMiddleware
 from tests.environment import clear_settings
 
@@ -44,6 +45,21 @@ def test_pages_load_what_this_server_sends_only(page: Client) -> None:
     assert "default-src 'self'" in policy
     assert "script-src 'self';" in policy
     assert "frame-ancestors 'none'" in policy
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/c/{0}", "/chat/conversations", "/chat/conversations/{0}"),
+        *("/chat/conversations/{0}/export", "/chat/models", "/accounts/data/"),
+        *("/accounts/data/export", "/accounts/keys/", "/usage/", "/usage/csv", "/nowhere"),
+    ],
+)
+def test_what_one_was_shown_is_kept_in_no_cache(page: Client, person: User, path: str) -> None:
+    conversation = Conversation.objects.create(owner=person)
+    response = page.get(path.format(conversation.pk))
+    assert response.status_code == (404 if path == "/nowhere" else 200)
+    assert "no-store" in response["Cache-Control"]
 
 
 @pytest.mark.parametrize("path", ["/accounts/sign-out/", "/accounts/sign-out/elsewhere/"])
