@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from accounts.first_admin import new_setup_url
 from hosting.management.commands.up import own_place
-from hosting.supervisor.prepare import prepare
+from hosting.supervisor.prepare import DamagedDatabase, prepare
 
 
 class Command(BaseCommand):
@@ -19,7 +19,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         run_folder = settings.DATA_DIR / "run"
         run_folder.mkdir(mode=0o700, exist_ok=True)
-        prepare(run_folder)
+        try:
+            prepare(run_folder)
+        except DamagedDatabase as error:
+            raise CommandError(str(error)) from error
         if url := new_setup_url(own_place().public_url):
             self.stdout.write(
                 f"Nobody administers this installation yet. This link works once:\n{url}"
