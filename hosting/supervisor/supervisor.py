@@ -36,6 +36,7 @@ KILLED_SECONDS = 0.5
 IMPATIENT_SECONDS = 0.5  # one Ctrl-C may arrive twice, from the terminal and from a parent
 REDIS_START_SECONDS = 30.0
 POLL_SECONDS = 0.3
+FAULTS_OF_FILES = 3  # so many ends with an exit code, and no answer in between
 FIRST_COMPLAINT_SECONDS = 30.0
 
 T = TypeVar("T")
@@ -124,6 +125,7 @@ class Supervisor:
         self._log.say(f"private Redis {binary}")
         redis = self._start_child(Part(name="redis", command=tuple(command)))
         await self._wait_for_redis(redis, socket_path, folder)
+        self._start_task(self._look_after_redis(redis, socket_path, folder))
 
     async def _wait_for_redis(self, redis: Child, socket_path: Path, folder: Path) -> None:
         deadline = asyncio.get_running_loop().time() + REDIS_START_SECONDS
@@ -135,6 +137,20 @@ class Supervisor:
             if asyncio.get_running_loop().time() > deadline:
                 raise CannotStart("The private Redis does not answer; its own words are above.")
             await asyncio.sleep(POLL_SECONDS / 4)
+
+    async def _look_after_redis(self, redis: Child, socket_path: Path, folder: Path) -> None:
+        """For ever. Its files are put aside once in a time without an answer: what it writes then
+        is not to take the place of what is aside."""
+        num_faults, counted = 0, redis.started_at
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            if await asyncio.to_thread(redis_server.is_answering, socket_path):
+                num_faults, counted = 0, redis.started_at
+            elif redis.pid is None and redis.started_at != counted:
+                counted = redis.started_at
+                num_faults += (redis.last_returncode or 0) > 0
+                if num_faults == FAULTS_OF_FILES:
+                    self._put_aside(socket_path, folder)
 
     def _put_aside(self, socket_path: Path, folder: Path) -> None:
         """A crash may leave what Redis cannot read. The database has all that must be kept."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
+
+from hosting.redis_server import is_answering
 from tests.hosting.redis_alone import redis_alone
+from tests.waiting import wait_until
 
 TORN = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n" + bytes(4096)  # a power cut leaves zeros
 
@@ -15,3 +19,17 @@ def test_files_that_cannot_be_read_are_put_aside(tmp_path: Path) -> None:
     with redis_alone(tmp_path) as running:
         assert f"{tmp_path}/redis-unreadable" in running.output()
     assert (tmp_path / "redis-unreadable" / "appendonly.aof").read_bytes() == TORN
+
+
+def test_files_that_break_while_it_runs_are_put_aside_too(tmp_path: Path) -> None:
+    with redis_alone(tmp_path) as running:
+        (server,) = (
+            one
+            for one in psutil.Process(running.supervisor.pid).children()
+            if any("redis.sock" in word for word in one.cmdline())
+        )
+        for file in (tmp_path / "redis").rglob("*.aof"):
+            file.write_bytes(TORN)
+        server.kill()
+        running.wait_for(f"{tmp_path}/redis-unreadable")
+        wait_until(lambda: is_answering(tmp_path / "run" / "redis.sock"))
