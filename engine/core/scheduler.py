@@ -249,15 +249,16 @@ class Scheduler:
     def _newcomers_or_all(self, prompts: list[Sequence]) -> list[Sequence]:
         """In turns, where nothing is owed between which newcomers would come: nobody waits for all
         that others have sent, nor they for ever for newcomers."""
-        newcomers = [] if self._read_newcomers else self._newcomers(prompts)
+        may_pass = not self._read_newcomers and not all(map(self._is_newcomer, prompts))
+        newcomers = self._newcomers(prompts) if may_pass else []
         self._read_newcomers = bool(newcomers)
         return newcomers or prompts
 
     def _newcomers(self, prompts: list[Sequence]) -> list[Sequence]:
-        """Short prompts of tenants without another row: rows are owed for other people's."""
+        """As many as rows that decode may wait for: they are owed for other people's."""
         most, seconds = self._stall_seconds / (1 + self.cost.spread), 0.0
         chosen = []
-        for one in filter(self._is_short, filter(self._holders.is_newcomer, prompts)):
+        for one in filter(self._is_newcomer, prompts):
             seconds += self.cost.predict(one.slice_tokens_left, start=one.computed_tokens)
             if not self._ledger.may_wait(seconds, most=most):
                 break
@@ -281,6 +282,10 @@ class Scheduler:
         ]
         own = self.pace.share(num_decoding=len(self._batch), num_short_prompts=len(short))
         return max(own, of_others)
+
+    def _is_newcomer(self, prompt: Sequence) -> bool:
+        """A short one of a tenant without another row."""
+        return self._holders.is_newcomer(prompt) and self._is_short(prompt)
 
     def _is_short(self, prompt: Sequence) -> bool:
         """All of it that is computed here; the rest of a long one is not."""

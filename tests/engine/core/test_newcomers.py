@@ -194,3 +194,14 @@ def test_nobody_waits_for_ever_for_newcomers_while_no_row_decodes(decode_share: 
         if "long" in bench.drawn_at:
             break
     assert bench.first_token_seconds("long") < 8 * 4.0
+
+
+def test_short_prompts_of_many_people_fill_the_batch_at_once() -> None:
+    """None of them passes another: all together they take longer than a stall."""
+    bench = Bench(PACE)
+    bench.add("known", prompt_tokens=400, max_tokens=1)
+    bench.run()
+    for number in range(4):
+        bench.add(f"user:{number}", prompt_tokens=80, tenant=f"user:{number}")
+    step = bench.turn()
+    assert sum(len(one.row_ids) for one in step.slices) == 4
