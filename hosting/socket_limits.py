@@ -22,7 +22,6 @@ MAX_UNSENT_BYTES = 16 * 2**20  # 64 answers with 512 events each that are not ac
 class LimitedSocket(WebSocketProtocol):
     """Daphne's, with an end to what is unread, to each message, and to their number."""
 
-    maxMessagePayloadSize = maxFramePayloadSize = MAX_MESSAGE_BYTES
     _num_frames = 0
     _window_ends_at = 0.0
 
@@ -32,6 +31,12 @@ class LimitedSocket(WebSocketProtocol):
             self.transport.abortConnection()
         else:
             super().dataReceived(data)
+
+    def onMessageFrameBegin(self, length: int) -> None:
+        """Autobahn's own limit would bind what we send, too."""
+        super().onMessageFrameBegin(length)
+        if self.message_data_total_length > MAX_MESSAGE_BYTES:
+            self.dropConnection(abort=True)
 
     def onFrameBegin(self) -> None:
         """Pings and pieces of messages count too: each costs the same."""

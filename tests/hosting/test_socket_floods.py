@@ -107,9 +107,34 @@ def test_a_members_flood_holds_nobody_up(web: str, page: Client, what: bytes) ->
         assert seconds_to_health(web) < PROMPT_SECONDS
 
 
-def test_a_message_longer_than_any_of_ours_is_hung_up_on(web: str, page: Client) -> None:
+LONG, HALF = b"1" * (MAX_MESSAGE_BYTES + 1), b"1" * (MAX_MESSAGE_BYTES // 2 + 1)
+
+
+@pytest.mark.parametrize(
+    "said", [frame(TEXT, LONG), frame(0x01, HALF) + frame(CONTINUATION, HALF)], ids=["one", "two"]
+)
+def test_a_message_longer_than_any_of_a_page_is_hung_up_on(
+    web: str, page: Client, said: bytes
+) -> None:
     with opened(web, page) as member:
-        assert is_hung_up(member, frame(TEXT, b"1" * (MAX_MESSAGE_BYTES + 1)))
+        assert is_hung_up(member, said + frame(PING, b"end"))
+
+
+def test_what_we_say_may_be_longer(
+    web: str, page: Client, person: User, model: HostedModel, engine: ScriptedEngine
+) -> None:
+    """A long piece of an answer, or an instrument's history."""
+    words = "x" * 10 * MAX_MESSAGE_BYTES
+    engine.script = (delta(words), finished())
+    order = Order(user=person, kind=Generation.Kind.CHAT, model=model, messages=HELLO)
+    follow = json.dumps({"type": "follow", "generation": str(start_generation(order).pk)}).encode()
+    received = b""
+    with opened(web, page) as member:
+        member.sendall(frame(TEXT, follow))
+        while words.encode() not in received:
+            more = member.recv(65536)
+            assert more, "it is hung up"
+            received += more
 
 
 def test_as_much_as_a_page_may_say_is_answered(web: str, page: Client) -> None:
