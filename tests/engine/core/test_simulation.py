@@ -47,7 +47,7 @@ NUM_SEEDS = int(os.environ.get("HEARTH_SIMULATION_SEEDS", "1"))
 MOST_OPEN = 25
 POISON = 96
 POISON_LENGTH = 12
-TENANTS = ("heavy", "heavy", "heavy", "light", "other")
+TENANTS = ("heavy",) * 6 + ("light", "other", "third", "fourth")
 MODELS = tuple(
     wire.ModelSpec(name=name, path=name, max_rows=max_rows, stall_ms=stall_ms)
     for name, max_rows, stall_ms in (("wide", 8, 20), ("narrow", 1, 10))
