@@ -23,7 +23,8 @@ def test_it_is_named_with_what_to_do(
     started = subprocess.run(
         [sys.executable, "manage.py", *command],
         cwd=ROOT,
-        env=clear_settings(dict(os.environ)) | {"HEARTH_DATA_DIR": str(tmp_path)},
+        env=clear_settings(dict(os.environ))
+        | {"HEARTH_DATA_DIR": str(tmp_path), "DATABASE_URL": ""},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
