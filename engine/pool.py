@@ -225,12 +225,16 @@ class ModelPool:
         )
         return [(delivery.work.request_id, finished)]
 
+    def overdue(self, delivery: AnyDelivery) -> Events:
+        """The same for one whose deadline has passed."""
+        return [(delivery.work.request_id, _too_late(delivery))]
+
     def end_overdue(self, now: float) -> Events:
         """Requests whose model has not come by their deadline. `now` is Unix time."""
         overdue = [one for one in self._waiting if is_overdue(one, now)]
         for one in overdue:
             self._waiting.take(one.work.request_id)
-        return [(one.work.request_id, _too_late(one)) for one in overdue]
+        return [event for one in overdue for event in self.overdue(one)]
 
     def fetched(self, request_id: str) -> Events:
         return [event for handle in self.handles for event in handle.fetched(request_id)]
@@ -374,7 +378,7 @@ def _give(handle: Handle, delivery: AnyDelivery, *, load_seconds: float = 0.0) -
 
 
 def _too_late(delivery: AnyDelivery) -> wire.Failed:
-    detail = "The request's deadline has passed before its model was loaded."
+    detail = "The request's deadline has passed before it began."
     return wire.Failed(code=wire.Code.DEADLINE_EXCEEDED, detail=detail, usage=delivery.usage)
 
 

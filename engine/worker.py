@@ -83,7 +83,7 @@ class Worker:
         for message in self._transport.receive(self._wait_seconds):
             self._publish(self._handle(message))
         is_awaited = self._is_awaited
-        self._publish(self._pool.end_overdue(self._wall_clock()))
+        self._end_overdue()
         self._advance_models()
         self._take_fetched()
         limits = self._guard_memory()
@@ -190,6 +190,13 @@ class Worker:
         if held and self._suspects.drop(request_id):
             return self._pool.cancelled(held[0])
         return self._pool.cancel(request_id)
+
+    def _end_overdue(self) -> None:
+        """Requests that have not come to a model; who has is looked after there."""
+        now = self._wall_clock()
+        self._publish(self._pool.end_overdue(now))
+        for delivery in self._suspects.take_overdue(now):
+            self._publish(self._pool.overdue(delivery))
 
     def _publish(self, events: Events) -> None:
         if not events:

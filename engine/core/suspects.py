@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import collections
 
-from engine.core.delivery import AnyDelivery
+from engine.core.delivery import AnyDelivery, is_overdue
 
 
 class SuspectGate:
@@ -41,6 +41,13 @@ class SuspectGate:
         delivery = self._held.popleft()
         self._inside = delivery.work.request_id
         return delivery
+
+    def take_overdue(self, now: float) -> list[AnyDelivery]:
+        """Held suspects whose deadline has passed are not held any more. `now` is Unix time."""
+        overdue = [one for one in self._held if is_overdue(one, now)]
+        for one in overdue:
+            self._held.remove(one)
+        return overdue
 
     def drop(self, request_id: str) -> bool:
         """A held suspect is cancelled or lost; True if it was held here."""

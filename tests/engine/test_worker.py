@@ -184,6 +184,18 @@ def test_suspects_start_one_at_a_time_and_innocents_at_once() -> None:
     assert isinstance(second[0], wire.Resumed)
 
 
+def test_a_held_suspect_ends_at_its_deadline() -> None:
+    engine = Engine()
+    for name, deadline in (("s1", None), ("s2", engine.clock.now + 1)):
+        work = make_work(name, max_tokens=500, deadline_at=deadline)
+        engine.transport.send(make_delivery(work, attempt=2, is_suspect=True))
+    engine.turn()
+    engine.clock.now += 60
+    engine.turn()
+    assert engine.failure("s2") is wire.Code.DEADLINE_EXCEEDED
+    assert "s1" not in engine.transport.ends
+
+
 def test_a_held_suspect_can_be_cancelled() -> None:
     engine = Engine()
     for name in ("s1", "s2"):

@@ -86,7 +86,7 @@ class History:
         self.open_ids: list[str] = []
         self.attempts: dict[str, int] = {}
         self.cancelled: set[str] = set()
-        self.unseen_ids: set[str] = set()  # suspects that may be held, and who is elsewhere
+        self.unseen_ids: set[str] = set()  # who is elsewhere
         self.num_dropped = self.num_preempted = self.num_late = 0
         self.laws: dict[FakeRunner, RowLaws] = {}  # of every model that was ever loaded
         self.bounds = TimeBounds(self.schedulers, Pace.of(MODELS[0], may_batch=True))
@@ -154,8 +154,7 @@ class History:
         attempt = self.attempts[request_id] = self.attempts.get(request_id, 0) + 1
         self.open_ids.remove(request_id)
         self.open_ids.append(request_id)  # in the order of their deliveries
-        note = self.unseen_ids.add if is_suspect else self.unseen_ids.discard
-        note(request_id)
+        self.unseen_ids.discard(request_id)
         delivered = self.transport.tokens(request_id)
         work = self.works[request_id]
         self.transport.send(
