@@ -103,6 +103,17 @@ def test_a_prompt_may_have_the_thinking_behind_it(
     assert render("{{ bos_token }}", USER, bos_token="mine") == "<s>"
 
 
+def of_each_call(source: str) -> str:
+    """A template that writes this of each tool call `c` of the history."""
+    opening = "{% for m in messages %}{% for c in m.tool_calls or [] %}"
+    return opening + source + "{% endfor %}{% endfor %}"
+
+
+def calling(arguments: str) -> dict[str, Any]:
+    call = {"function": {"name": "f", "arguments": arguments}}
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -125,13 +136,7 @@ def test_a_prompt_may_have_the_thinking_behind_it(
     ],
 )
 def test_arguments_come_as_the_template_takes_them(source: str, expected: str) -> None:
-    call = {"function": {"name": "f", "arguments": '{"b":  1, "a": [2]}'}}
-    message = {"role": "assistant", "content": "", "tool_calls": [call]}
-    loops = (
-        "{%% for m in messages %%}{%% for c in m.tool_calls or [] %%}%s{%% endfor %%}{%% endfor %%}"
-    )
-
-    assert render(loops % source, message) == expected
+    assert render(of_each_call(source), calling('{"b":  1, "a": [2]}')) == expected
 
 
 DEEP = [f'{{"a": {"[" * depth}{"]" * depth}}}' for depth in (150, 250, 500, 979, 5000)]
@@ -141,14 +146,10 @@ DEEP = [f'{{"a": {"[" * depth}{"]" * depth}}}' for depth in (150, 250, 500, 979,
 def test_arguments_that_are_no_object_do_not_end_the_conversation(
     make_folder: MakeFolder, check: Check, arguments: str
 ) -> None:
-    make_folder(
-        template="{% for m in messages %}{% for c in m.tool_calls or [] %}"
-        "{% for k, v in c.function.arguments | items %}{{ k }}{% endfor %}"
-        "{% endfor %}{% endfor %}ok"
-    )
-    call = {"function": {"name": "f", "arguments": arguments}}
+    names = "{% for k, v in c.function.arguments | items %}{{ k }}{% endfor %}"
+    make_folder(template=of_each_call(names) + "ok")
 
-    assert check(messages=({"role": "assistant", "content": "", "tool_calls": [call]},))
+    assert check(messages=(calling(arguments),))
 
 
 @pytest.mark.parametrize(
@@ -163,14 +164,10 @@ def test_arguments_that_are_no_object_do_not_end_the_conversation(
 def test_half_an_emoji_in_arguments_does_not_end_the_conversation(
     make_folder: MakeFolder, text_of: Callable[..., str], arguments: str, said: str
 ) -> None:
-    make_folder(
-        template="{% for m in messages %}{% for c in m.tool_calls or [] %}"
-        "{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{% endfor %}"
-        "{% endfor %}{% endfor %}"
-    )
-    call = {"function": {"name": "f", "arguments": arguments}}
+    values = "{% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{% endfor %}"
+    make_folder(template=of_each_call(values))
 
-    assert text_of({"role": "assistant", "content": "", "tool_calls": [call]}) == said
+    assert text_of(calling(arguments)) == said
 
 
 def test_the_tool_template_is_used_when_there_are_tools(
