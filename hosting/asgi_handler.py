@@ -34,8 +34,8 @@ class Handler(ASGIHandler):
     ) -> tuple[HttpRequest | None, HttpResponseBase | None]:
         """Tells the length of a chunked body, which DRF would take for none."""
         request, refusal = super().create_request(scope, body)
-        if request is not None:
-            request.META.setdefault("CONTENT_LENGTH", str(_length_of(body)))
+        if request is not None and "CONTENT_LENGTH" not in request.META:
+            request.META["CONTENT_LENGTH"] = str(_length_of(body))
         return request, refusal
 
     async def _answer_call(self, scope: Any, receive: Any, send: Any) -> None:

@@ -38,7 +38,8 @@ class Scheduler:
         drawing_share: float | None = None,
         cost: CostModel | None = None,
     ):
-        """The two in the middle as the runner has them. `cost`: what is known of slices."""
+        """`slices_on_grid` and `drawing_share` as the runner has them. `cost`: what is known of
+        slices."""
         self.pace = pace
         self._slices_on_grid = slices_on_grid
         self._drawing_share = drawing_share
@@ -268,7 +269,7 @@ class Scheduler:
     @property
     def _stall_seconds(self) -> float:
         """As things stand, of all models."""
-        of_others = self._others.stall_seconds if self._others is not None else float("inf")
+        of_others = self._others.stall_seconds if self._others is not None else inf
         return min(self.pace.stall_seconds, of_others)
 
     @property
@@ -288,7 +289,8 @@ class Scheduler:
         return self._holders.is_newcomer(prompt) and self._is_short(prompt)
 
     def _is_short(self, prompt: Sequence) -> bool:
-        """All of it that is computed here; the rest of a long one is not."""
+        """Whether all that is computed of it here fits a stall; what is left of a long one does
+        not make it short."""
         tokens = prompt.sliced_tokens + prompt.slice_tokens_left
         seconds = self.cost.predict(tokens, start=prompt.computed_tokens - prompt.sliced_tokens)
         return seconds <= self.pace.stall_seconds

@@ -129,10 +129,7 @@ def _check_together(data: dict[str, Any]) -> None:
     if count * len(prompts) > MAX_CHOICES:
         raise invalid("prompt", f"At most {MAX_CHOICES} answers can be asked for at once.")
     if data.get("best_of", count) != count:
-        raise unsupported(
-            "best_of",
-            "Ask for all the answers with 'n'; none is chosen here.",
-        )
+        raise unsupported("best_of", "Ask for all the answers with 'n'; none is chosen here.")
     refuse_other_ends(data)
     has_token_ids = any(prompt.token_ids is not None for prompt in prompts)
     if data.get("echo") and has_token_ids:
