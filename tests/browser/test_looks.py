@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from playwright.sync_api import expect
 
@@ -116,3 +118,21 @@ def test_the_end_of_an_answer_is_spoken(chat: Chat) -> None:
 
 def _overflow(chat: Chat) -> int:
     return int(chat.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])
+def test_a_short_note_does_not_cover_the_message_field(
+    open_chat: OpenChat, options: dict[str, Any]
+) -> None:
+    chat = open_chat(**options)
+    chat.module("toast", "module.toast(argument, { action: 'Undo' });", "Conversation deleted")
+    note, field = chat.page.locator(".toast"), chat.page.locator("#composer")
+    expect(note).to_be_in_viewport(ratio=1)
+    told, written = note.bounding_box(), field.bounding_box()
+    assert told and written and told["y"] + told["height"] <= written["y"]
+
+
+def test_ones_own_data_is_found_from_the_chat(chat: Chat) -> None:
+    chat.page.locator("#account-button").click()
+    chat.page.get_by_role("menuitem", name="Your data").click()
+    expect(chat.page.get_by_role("button", name="Clear my cache")).to_be_visible()
