@@ -68,7 +68,12 @@ def chosen_names(only: str | None) -> tuple[str, ...]:
 
 
 def make_parts(
-    names: Iterable[str], place: Place, environ: Mapping[str, str], *, web_socket: int
+    names: Iterable[str],
+    place: Place,
+    environ: Mapping[str, str],
+    *,
+    num_web_processes: int,
+    web_socket: int,
 ) -> list[Part]:
     """The chosen processes except Redis, each as the command that launchd or systemd could run.
 
@@ -97,13 +102,12 @@ def make_parts(
         for name in names
         if name in commands
     ]
-    return [*(_web_parts(environ, shared, web_socket) if "web" in names else ()), *others]
+    num_web = num_web_processes if "web" in names else 0
+    return [*_web_parts(num_web, shared, web_socket), *others]
 
 
-def _web_parts(
-    environ: Mapping[str, str], shared: Mapping[str, str], web_socket: int
-) -> Iterator[Part]:
-    for number in range(1, num_web_processes(environ, num_cpus=os.cpu_count()) + 1):
+def _web_parts(num: int, shared: Mapping[str, str], web_socket: int) -> Iterator[Part]:
+    for number in range(1, num + 1):
         yield Part(
             name="web" if number == 1 else f"web-{number}",
             command=(
@@ -115,7 +119,10 @@ def _web_parts(
         )
 
 
-def num_web_processes(environ: Mapping[str, str], *, num_cpus: int | None) -> int:
-    """As HEARTH_WEB_PROCESSES says; else one for each four processors, four at most."""
+def find_num_web_processes(environ: Mapping[str, str], *, num_cpus: int | None) -> int:
+    """As HEARTH_WEB_PROCESSES says; else one for each four processors, four at most.
+
+    Raises ImproperlyConfigured.
+    """
     usual = min(MOST_WEB, max(1, (num_cpus or 1) // CPUS_PER_WEB))
     return environment.number("HEARTH_WEB_PROCESSES", usual, least=1, most=256, environ=environ)

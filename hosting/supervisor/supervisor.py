@@ -53,6 +53,7 @@ class Plan:
     names: tuple[str, ...]
     place: Place
     environ: Mapping[str, str]
+    num_web_processes: int
     is_redis_private: bool
     setup_url: Callable[[str], str | None]
 
@@ -94,7 +95,11 @@ class Supervisor:
             return
         self._mention_openblas()
         for part in make_parts(
-            self._plan.names, self._place, self._plan.environ, web_socket=self._listen()
+            self._plan.names,
+            self._place,
+            self._plan.environ,
+            num_web_processes=self._plan.num_web_processes,
+            web_socket=self._listen(),
         ):
             child = self._start_child(part)
             if part.name == "engine":

@@ -86,10 +86,13 @@ def test_a_wrong_value_is_told_in_a_sentence(tmp_path: Path, variable: str, valu
 @pytest.mark.parametrize(
     ("variable", "value"), [("HEARTH_BIND", "nowhere.invalid"), ("HEARTH_WEB_PROCESSES", "two")]
 )
-def test_what_cannot_be_started_is_told_too(tmp_path: Path, variable: str, value: str) -> None:
+def test_what_cannot_be_started_is_told_before_anything_starts(
+    tmp_path: Path, variable: str, value: str
+) -> None:
     told = refusal(tmp_path, "up", PORT=str(free_port()), **{variable: value})
     assert variable in told
     assert "taken" not in told and "Traceback" not in told
+    assert not (tmp_path / "redis").exists() and not (tmp_path / "db.sqlite3").exists()
 
 
 def test_what_is_empty_is_not_set(tmp_path: Path) -> None:

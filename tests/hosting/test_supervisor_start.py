@@ -17,8 +17,8 @@ from hosting.supervisor.parts import (
     Place,
     UnknownPart,
     chosen_names,
+    find_num_web_processes,
     make_parts,
-    num_web_processes,
 )
 from hosting.supervisor.ports import PortTaken, check_port
 
@@ -44,8 +44,7 @@ def test_an_unknown_part_is_named_with_those_there_are() -> None:
 
 
 def test_each_part_is_a_plain_command(tmp_path: Path) -> None:
-    environ = {"HEARTH_WEB_PROCESSES": "1"}
-    made = make_parts(NAMES, place(tmp_path), environ, web_socket=7)
+    made = make_parts(NAMES, place(tmp_path), {}, num_web_processes=1, web_socket=7)
     parts = {part.name: part for part in made}
     assert set(parts) == set(NAMES) - {"redis"}
     assert parts["engine"].command == (sys.executable, "-m", "engine")
@@ -54,13 +53,12 @@ def test_each_part_is_a_plain_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("num_cpus", "expected"), [(None, 1), (2, 1), (8, 2), (10, 2), (64, 4)])
 def test_web_processes_follow_the_processors(num_cpus: int | None, expected: int) -> None:
-    assert num_web_processes({}, num_cpus=num_cpus) == expected
-    assert num_web_processes({"HEARTH_WEB_PROCESSES": "3"}, num_cpus=num_cpus) == 3
+    assert find_num_web_processes({}, num_cpus=num_cpus) == expected
+    assert find_num_web_processes({"HEARTH_WEB_PROCESSES": "3"}, num_cpus=num_cpus) == 3
 
 
 def test_all_web_processes_accept_from_one_socket(tmp_path: Path) -> None:
-    environ = {"HEARTH_WEB_PROCESSES": "2"}
-    parts = make_parts(["web"], place(tmp_path), environ, web_socket=7)
+    parts = make_parts(["web"], place(tmp_path), {}, num_web_processes=2, web_socket=7)
     assert [part.name for part in parts] == ["web", "web-2"]
     for part in parts:
         assert part.inherits == (7,)

@@ -15,7 +15,13 @@ from hosting import redis_server
 from hosting.supervisor.limits import raise_file_limit
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
 from hosting.supervisor.log import CombinedLog
-from hosting.supervisor.parts import NAMES, Place, UnknownPart, chosen_names
+from hosting.supervisor.parts import (
+    NAMES,
+    Place,
+    UnknownPart,
+    chosen_names,
+    find_num_web_processes,
+)
 from hosting.supervisor.ports import BadAddress, PortTaken, check_port
 from hosting.supervisor.supervisor import Plan, Supervisor
 
@@ -60,6 +66,7 @@ class Command(BaseCommand):
             names=names,
             place=place,
             environ=os.environ,
+            num_web_processes=find_num_web_processes(os.environ, num_cpus=os.cpu_count()),
             is_redis_private=_starts_redis(names, locks, place),
             setup_url=new_setup_url,
         )
