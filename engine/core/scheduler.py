@@ -293,7 +293,7 @@ class Scheduler:
         not make it short."""
         tokens = prompt.sliced_tokens + prompt.slice_tokens_left
         seconds = self.cost.predict(tokens, start=prompt.computed_tokens - prompt.sliced_tokens)
-        return seconds <= self.pace.stall_seconds
+        return tokens <= self.cost.trusted_tokens and seconds <= self.pace.stall_seconds
 
     @property
     def _has_slice_in_flight(self) -> bool:

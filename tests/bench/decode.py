@@ -201,8 +201,7 @@ class Cell:
             tokens += len(loop.step())
         rate = tokens / (time.perf_counter() - began)
         del loop
-        gc.collect()
-        mx.clear_cache()
+        release_memory()
         return rate
 
     def _prompts(self, number: int) -> list[list[int]]:
@@ -239,9 +238,14 @@ def _fits(rival: Callable[[int], float]) -> bool:
         print("the rival runs out of memory", file=sys.stderr)
     else:
         return True
-    gc.collect()  # what the failed call held
-    mx.clear_cache()
+    release_memory()
     return False
+
+
+def release_memory() -> None:
+    """What a loop held that is gone: the next one is not to wait for it, and it lies in cycles."""
+    gc.collect()
+    mx.clear_cache()
 
 
 def make_prompt(chooser: random.Random, length: int) -> list[int]:
@@ -259,7 +263,9 @@ def victim(name: str, model: Any) -> list[Result]:
     ):
         Victim(make(), chooser).run(prompts[0])  # compiles
         first_token_seconds(make(), prompts[3])  # likewise
+        release_memory()
         alone = first_token_seconds(make(), prompts[1])
+        release_memory()
         gaps, ttft, base = Victim(make(), chooser).run(prompts[2])
         label = f"{name}-victim-{VICTIM_TOKENS[name]}"
         bar = max(1.3 * STALL_MS, 3000 * base) if side == HEARTH else None
