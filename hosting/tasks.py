@@ -19,10 +19,11 @@ from hosting.actions.repeats import delete_old_keys
 from hosting.actions.retention import delete_old_conversations, delete_old_generations
 from hosting.actions.statistics import refresh_statistics
 from hosting.actions.turns import start_title
+from hosting.actions.web_processes import delete_old_locks
 
 _RETENTION = (
     *(delete_old_generations, delete_old_conversations, delete_old_usage, delete_old_keys),
-    *(delete_old_forgettings, refresh_statistics),
+    *(delete_old_forgettings, delete_old_locks, refresh_statistics),
 )
 
 

@@ -115,15 +115,22 @@ class Order:
         return _command(generation, self, terms)
 
 
-def start_generation(order: Order, *, num_together: int = 1, num_choices: int = 1) -> Generation:
+def start_generation(
+    order: Order,
+    *,
+    web_process: uuid.UUID | None = None,
+    num_together: int = 1,
+    num_choices: int = 1,
+) -> Generation:
     """Admit it, commit the row, then submit it. With Redis away it waits for `reconcile`.
-    `num_together`, `num_choices`: admission.Asked.
+    `web_process`: which alone can tell its answer. `num_together`, `num_choices`: admission.Asked.
 
     Raises Refusal where a limit is met; the service's own work meets none.
     """
     with transaction.atomic(savepoint=False):
         terms = _terms(order, num_together, num_choices)
         generation = _row(order, terms)
+        generation.web_process = web_process
         generation.meters = terms.meters
         command = order.command(generation, terms)
         generation.request = wire.encode(command)

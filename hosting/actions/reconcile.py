@@ -13,6 +13,7 @@ from hosting.actions.hosted_models import publish_missed_models
 from hosting.actions.publications import look_after_publications
 from hosting.actions.repeats import cancel_what_nobody_follows
 from hosting.actions.served import submit_again
+from hosting.actions.web_processes import cancel_what_ended_processes_told
 from hosting.engine_client import get_client
 from hosting.models import Generation
 
@@ -31,6 +32,7 @@ def reconcile() -> None:
     _note_running()
     look_after_publications()
     cancel_what_nobody_follows()
+    cancel_what_ended_processes_told()
     not_young = Generation.objects.open().filter(created_at__lt=timezone.now() - _GRACE)
     not_young = not_young.only("is_cancel_requested")  # `request` may be megabytes
     for generation in not_young.order_by("created_at", "id"):  # so that places stay as they were

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from functools import partial
 
@@ -24,11 +25,16 @@ from hosting.models import Generation
 _lives: Kept[None] = Kept()
 
 
-def start_served(orders: Sequence[Order]) -> list[Generation]:
-    """Start all of them, which are one person's. Raises Refusal, and EngineUnavailable while no
-    engine has lived for half a second; then it starts none."""
+def start_served(
+    orders: Sequence[Order], *, web_process: uuid.UUID | None = None
+) -> list[Generation]:
+    """Start all of them, which are one person's. `web_process`: which alone can tell the answers.
+
+    Raises Refusal, and EngineUnavailable while no engine has lived for half a second; then it
+    starts none.
+    """
     _lives.get("an engine", _check_an_engine_lives)
-    return counting_ended(orders[0].user, partial(_start_all, orders))
+    return counting_ended(orders[0].user, partial(_start_all, orders, web_process))
 
 
 def _check_an_engine_lives() -> None:
@@ -36,11 +42,14 @@ def _check_an_engine_lives() -> None:
         raise EngineUnavailable("no engine is alive")
 
 
-def _start_all(orders: Sequence[Order]) -> list[Generation]:
+def _start_all(orders: Sequence[Order], web_process: uuid.UUID | None) -> list[Generation]:
     with transaction.atomic():
         return [
             start_generation(
-                order, num_together=len(orders), num_choices=_num_choices(order, orders[number:])
+                order,
+                web_process=web_process,
+                num_together=len(orders),
+                num_choices=_num_choices(order, orders[number:]),
             )
             for number, order in enumerate(orders)
         ]

@@ -27,6 +27,7 @@ from hosting.actions.served import (
     start_served,
     submit_again,
 )
+from hosting.actions.web_processes import this_web_process
 from hosting.api import errors
 from hosting.api.dialect import Call, History
 from hosting.api.following import Following, Numbered
@@ -205,7 +206,7 @@ def begin_if_an_engine_lives(call: Call) -> Served | None:
     try:
         if call.repeat_key is not None:
             return start_or_repeat(call.orders, call.repeat_key)
-        return Served(generations=start_served(call.orders))
+        return Served(generations=start_served(call.orders, web_process=this_web_process()))
     except EngineUnavailable:
         return None
 

@@ -109,6 +109,8 @@ class Generation(models.Model):
     paying_group = models.ForeignKey(
         "auth.Group", models.SET_NULL, null=True, editable=False, related_name="+"
     )  # whose shared budget it takes from
+    # Which alone can tell its answer, for the caller cannot come back
+    web_process = models.UUIDField(null=True, editable=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True, editable=False)
 

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from typing import Any
-
-import httpx
 import pytest
 
 from hosting.models import Generation
 from tests.hosting.hostile_requests import CHAT, GOOD
 from tests.hosting.scripted_engine import ENDLESS, ScriptedEngine
-from tests.hosting.web_process import started_web, wait_until
+from tests.hosting.web_process import Listener, started_web, wait_until
 
 pytestmark = pytest.mark.usefixtures("model")
-
-
-class Listener:
-    """Asks, and hears what is said until the connection ends."""
-
-    def __init__(self, url: str, api_key: str, body: dict[str, Any]) -> None:
-        self.lines: list[str] = []
-        self._call = "POST", url + "/chat/completions"
-        self._said = {"json": body, "headers": {"Authorization": f"Bearer {api_key}"}}
-        self.thread = threading.Thread(target=self._listen)
-        self.thread.start()
-
-    def _listen(self) -> None:
-        with (
-            contextlib.suppress(httpx.HTTPError),
-            httpx.stream(*self._call, **self._said, timeout=60) as answer,
-        ):
-            for line in answer.iter_lines():
-                self.lines.append(line)
 
 
 @pytest.mark.parametrize("is_stream", [True, False])

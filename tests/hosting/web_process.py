@@ -10,8 +10,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from django.conf import settings as django_settings
 from django.db import connection
@@ -21,6 +23,26 @@ from tests.redis_process import RedisProcess
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE_SECONDS = 60.0
+
+
+class Listener:
+    """Asks, and hears what is said until the connection ends."""
+
+    def __init__(self, url: str, api_key: str, body: dict[str, Any], **headers: str) -> None:
+        self.lines: list[str] = []
+        self._call = "POST", url + "/chat/completions"
+        headers["Authorization"] = f"Bearer {api_key}"
+        self._said: dict[str, Any] = {"json": body, "headers": headers}
+        self.thread = threading.Thread(target=self._listen)
+        self.thread.start()
+
+    def _listen(self) -> None:
+        with (
+            contextlib.suppress(httpx.HTTPError),
+            httpx.stream(*self._call, **self._said, timeout=60) as answer,
+        ):
+            for line in answer.iter_lines():
+                self.lines.append(line)
 
 
 def database_url() -> str:
