@@ -19,6 +19,7 @@ _TIER_EVENTS = (
     "read_errors",
     "write_errors",
 )
+_NO_MISS = "none"  # all was there but the token that is always computed
 
 
 def cache_metrics(engines: list[wire.EngineStatus]) -> Iterator[Metric]:
@@ -41,6 +42,12 @@ def _tier_metrics(tiers: list[tuple[str, str, Any]]) -> Iterator[Metric]:
     for what, text in (("used", "Bytes of prefixes."), ("budget", "Bytes allowed.")):
         samples = (((e, name), getattr(tier, f"{what}_bytes")) for e, name, tier in tiers)
         yield gauge(f"cache_{what}_bytes", text, ["engine", "tier"], samples)
+    yield gauge(
+        "cache_pinned_bytes",
+        "Bytes of live rows and published prompts, which stay.",
+        ["engine"],
+        (((e,), tier.pinned_bytes) for e, name, tier in tiers if name == "memory"),
+    )
     yield counter(
         "cache_records",
         "Records by what happened to them.",
@@ -71,16 +78,17 @@ def _model_metrics(models: list[tuple[str, wire.ModelCacheStatus]]) -> Iterator[
             for tier in wire.CacheTier
         ),
     )
-    yield counter(
-        "cache_missed_tokens",
-        "Prompt tokens that were computed, by reason.",
-        ["engine", "model", "reason"],
-        (
-            ((engine, one.model, reason), tokens)
+    for name, field, text in (
+        ("cache_misses", "misses", "Prompts of which a part was computed, by reason."),
+        ("cache_missed_tokens", "missed_tokens", "Prompt tokens that were computed, by reason."),
+    ):
+        samples = (
+            ((engine, one.model, reason), number)
             for engine, one in models
-            for reason, tokens in one.missed_tokens.items()
-        ),
-    )
+            for reason, number in getattr(one, field).items()
+            if reason != _NO_MISS
+        )
+        yield counter(name, text, ["engine", "model", "reason"], samples)
     yield gauge(
         "cache_model_bytes",
         "Bytes of a model's prefixes.",

@@ -19,12 +19,15 @@ def exposed(redis_url: str, transactional_db: None, client: Client) -> str:
         num_lookups=3,
         looked_up_tokens=900,
         hit_disk_tokens=256,
+        misses={"none": 1, "late": 2},
         missed_tokens={"unknown": 644},
         memory_bytes=5,
     )
     status = make_status(
         cache=wire.CacheStatus(
-            memory=wire.MemoryTierStatus(budget_bytes=100, used_bytes=40, num_evicted=2),
+            memory=wire.MemoryTierStatus(
+                budget_bytes=100, used_bytes=40, pinned_bytes=9, num_evicted=2
+            ),
             disk=wire.DiskTierStatus(budget_bytes=1000, num_dropped=4, written_today_bytes=7),
             models=(model,),
         ),
@@ -54,6 +57,8 @@ EXPECTED = {
     ("hearth_cache_records_total", "event", "dropped"): 4,
     ("hearth_cache_lookups_total", "model", "demo"): 3,
     ("hearth_cache_hit_tokens_total", "tier", "disk"): 256,
+    ("hearth_cache_pinned_bytes", "engine", "engine-1"): 9,
+    ("hearth_cache_misses_total", "reason", "late"): 2,
     ("hearth_cache_missed_tokens_total", "reason", "unknown"): 644,
     ("hearth_cache_model_bytes", "tier", "memory"): 5,
     ("hearth_cache_written_today_bytes", "engine", "engine-1"): 7,
@@ -70,3 +75,4 @@ def test_what_the_heartbeat_tells_is_exposed(exposed: str) -> None:
     }
     assert {name: found.get(name) for name in EXPECTED} == EXPECTED
     assert ("hearth_guard_level", "level", "calm") not in found
+    assert ("hearth_cache_misses_total", "reason", "none") not in found
