@@ -23,13 +23,14 @@ class HearthAdminSite(UnfoldAdminSite):
 
     def extra_urls(self) -> list[URLPattern]:
         # They register with this site, which must exist first
-        from hosting.admin import instruments, live, memory_limit, reading
+        from hosting.admin import cache_clearing, instruments, live, memory_limit, reading
 
         return [
             path("live/", self.admin_view(live.page), name="live"),
             path("memory/", self.admin_view(instruments.memory), name="memory"),
             path("memory/limit/", self.admin_view(memory_limit.change_limit), name="memory-limit"),
             path("cache/", self.admin_view(instruments.cache), name="cache"),
+            path("cache/clear/", self.admin_view(cache_clearing.clear), name="cache-clear"),
             path(
                 "history/<slug:instrument>/", self.admin_view(instruments.data), name="history-data"
             ),

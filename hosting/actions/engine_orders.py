@@ -6,6 +6,8 @@ memory limit is a row, and is told later.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import transaction
 
 from accounts import audit
@@ -36,6 +38,15 @@ def clear_memory_prefixes(model: HostedModel) -> None:
 
 def clear_disk_prefixes(model: HostedModel) -> None:
     get_client().clear_cache(model.name, wire.CacheTier.DISK)
+
+
+def clear_prefixes(
+    model_names: Sequence[str], tier: wire.CacheTier, *, by: User, address: str
+) -> None:
+    """By name: engines may keep prefixes of models that are registered no more."""
+    for name in model_names:
+        get_client().clear_cache(name, tier)
+        audit.record(f"model.clear_{tier}", actor=by, address=address, target=name)
 
 
 def change_memory_limit(engine: str, limit_bytes: int | None, *, by: User, address: str) -> None:

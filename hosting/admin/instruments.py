@@ -12,10 +12,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from hosting.actions.history import WINDOWS
+from hosting.admin.cache_clearing import CLEAR_PERMISSION
 from hosting.admin.history_data import INSTRUMENTS, asked_of, history_data
 from hosting.admin.memory_limit import LIMIT_PERMISSION
-
-CLEAR_PERMISSION = "hosting.change_hostedmodel"
 
 
 @require_GET

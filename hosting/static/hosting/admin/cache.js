@@ -42,8 +42,8 @@ function meter(title, used, budget) {
 
 function drawTier(name, title, tier, models, body) {
   const panel = byId(`cache-${name}`);
-  const clearable = models.filter((model) => model.pk !== null && model[`${name}_bytes`] > 0);
-  const head = element("header", "live-head", element("h2", "", title), clearButton(`clear_${name}`, clearable, `Clear the ${name} tier`));
+  const clearable = models.filter((model) => model[`${name}_bytes`] > 0);
+  const head = element("header", "live-head", element("h2", "", title), clearButton(name, clearable, `Clear the ${name} tier`));
   panel.replaceChildren(head, ...(tier === null ? [element("p", "live-empty", offSentence(name))] : body(tier)));
 }
 
@@ -79,24 +79,24 @@ function diskBody(tier) {
   return body;
 }
 
-function clearButton(action, models, label) {
+function clearButton(tier, models, label) {
   if (root.dataset.mayClear !== "yes" || models.length === 0) return "";
   const button = element("button", "hearth-button live-stop", "Clear");
   button.type = "button";
   button.setAttribute("aria-label", label);
-  button.dataset.action = `${action} ${models.map((model) => model.pk).join(" ")}`;
-  button.addEventListener("click", () => askToClear(action, models));
+  button.dataset.clears = label;
+  button.addEventListener("click", () => askToClear(tier, models));
   return button;
 }
 
-// The question is asked by the action's own page
-function askToClear(action, models) {
+// The question is asked by a page of its own
+function askToClear(tier, models) {
   const form = byId("clear-form");
-  form.elements.action.value = action;
-  for (const old of form.querySelectorAll("[name=_selected_action]")) old.remove();
+  form.elements.tier.value = tier;
+  for (const old of form.querySelectorAll("[name=model]")) old.remove();
   for (const model of models) {
     const field = element("input");
-    Object.assign(field, { type: "hidden", name: "_selected_action", value: model.pk });
+    Object.assign(field, { type: "hidden", name: "model", value: model.name });
     form.append(field);
   }
   form.submit();
@@ -110,7 +110,7 @@ function cell(label, ...children) {
 
 function tierCell(label, tier, model) {
   const held = model[`${tier}_bytes`];
-  const clear = held > 0 && model.pk !== null ? clearButton(`clear_${tier}`, [model], `Clear the ${tier} tier of ${model.name}`) : "";
+  const clear = held > 0 ? clearButton(tier, [model], `Clear the ${tier} tier of ${model.name}`) : "";
   return cell(label, element("span", "cache-held", bytes(held)), clear);
 }
 
@@ -136,9 +136,9 @@ function draw({ figures, window_label: label }) {
   drawTier("memory", "Memory tier", figures.tiers.memory, figures.models, memoryBody);
   drawTier("disk", "Disk tier", figures.tiers.disk, figures.models, diskBody);
   // Redrawing moves the focus: put it back on the same button
-  const focused = document.activeElement?.dataset?.action;
+  const focused = document.activeElement?.dataset?.clears;
   byId("cache-models").replaceChildren(...figures.models.map(drawModel));
-  if (focused) document.querySelector(`[data-action="${focused}"]`)?.focus();
+  if (focused) document.querySelector(`[data-clears="${CSS.escape(focused)}"]`)?.focus();
   drawMisses(figures.misses);
   for (const node of document.querySelectorAll("[data-window-label]")) node.textContent = `in the last ${label}`;
 }
