@@ -83,6 +83,7 @@ class Worker:
         for message in self._transport.receive(self._wait_seconds):
             self._publish(self._handle(message))
         is_awaited = self._is_awaited
+        self._prefixes.go_on_clearing()
         self._end_overdue()
         self._advance_models()
         self._take_fetched()
@@ -111,6 +112,8 @@ class Worker:
 
     @property
     def _wait_seconds(self) -> float:
+        if self._prefixes.is_clearing:
+            return 0.0
         if not self._pool.is_idle:
             return _SHORT_WAIT_SECONDS if self._only_waits else 0.0
         return _BLOCKED_WAIT_SECONDS if self._pool.has_waiting else _IDLE_WAIT_SECONDS

@@ -24,19 +24,21 @@ from typing import Any
 
 from engine import wire
 from engine.cache.captures import Capture, Captured, Contents, Payload
+from engine.cache.clearing import Clearing
 from engine.cache.costs import RestoreCosts
 from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
 from engine.cache.io_thread import CacheIO, Read, Restored, Result, Saved, Wanted
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.node import Node
-from engine.cache.owners import is_nobodys
+from engine.cache.nodes import Nodes
 from engine.cache.plan import Miss, Query, RestorePlan, plan_restore
 from engine.cache.record import Kind, RecordKey
 from engine.cache.records import Records
 from engine.cache.statistics import CacheStatistics
 
 _SLICE, _BOUNDARY, _OPENING = Kind
+_NO_NODES = Nodes()
 BOTH_TIERS = (wire.CacheTier.MEMORY, wire.CacheTier.DISK)
 
 
@@ -69,6 +71,7 @@ class PrefixCache:
         self.nodes = self._records.nodes
         self._revive = contents.revive
         self._rules: dict[str, ModelRules] = {}
+        self._clearing = Clearing(self._records)
         self._fetches = Fetches(io)
         self._pinned: dict[str, list[RecordKey]] = {}  # by request_id
 
@@ -85,7 +88,7 @@ class PrefixCache:
         disk is left out where computing it takes less time, and then the disk's speed is doubted:
         `prefill_seconds` says how long a number of tokens takes from the prompt's beginning."""
         whole = self._whole_plan(query) if may_open else None
-        plan = whole or plan_restore(query, self.nodes)
+        plan = whole or plan_restore(query, self._known_of(query))
         if not plan.from_disk:
             return plan
         in_memory = self.plan_in_memory(query)
@@ -99,7 +102,7 @@ class PrefixCache:
         return plan
 
     def plan_in_memory(self, query: Query) -> RestorePlan:
-        return plan_restore(query, self.nodes, memory_only=True)
+        return plan_restore(query, self._known_of(query), memory_only=True)
 
     def payloads(self, plan: RestorePlan) -> tuple[list[tuple[Any, int]], Any | None]:
         """Slices with the tokens to use of each, and the boundary. All must be in memory."""
@@ -193,6 +196,8 @@ class PrefixCache:
         they may not use is copied though somebody else's copy is held: the time would tell of it.
         """
         needs, wanted = query.needs, []
+        if self._clearing.is_of(query.model):
+            return []
         for span in query.spans():
             node = self.nodes.find(span)
             wants_slice = needs.has_slices and not self._claim(node, _SLICE, query.owners)
@@ -227,6 +232,8 @@ class PrefixCache:
         return self.memory.get(record)
 
     def store_opening(self, query: Query, payload: Payload) -> None:
+        if self._clearing.is_of(query.model):
+            return
         span = query.chain.opening(query.num_tokens)
         with self._records.computing():
             self._records.hold(span, _OPENING, payload, model=query.model, owners=query.owners)
@@ -271,33 +278,32 @@ class PrefixCache:
         if was_on_disk and not rules.is_on_disk:
             self.clear(model, tiers=(wire.CacheTier.DISK,))
 
-    def forget_owner(self, owner: bytes) -> int:
-        """Delete what is nobody's without this owner, in both tiers; how many records went."""
-        records: list[RecordKey] = []
-        for node in self.nodes:
-            if owner not in node.owners:
-                continue
-            ended_there = owner in node.boundary_owners
-            self._records.discard_owner(node, owner)
-            if is_nobodys(node.owners):
-                records += node.records()
-            elif ended_there and is_nobodys(node.boundary_owners):
-                records.append(node.record(_BOUNDARY))
-        self._records.remove(records)
-        return len(records)
+    def forget_owner(self, owner: bytes) -> None:
+        """Delete what is nobody's without this owner, in both tiers: at once what is little, the
+        rest by go_on_clearing. From now on it is not used."""
+        self._clearing.forget(owner)
 
     def clear(self, model: str, *, tiers: Sequence[wire.CacheTier] = BOTH_TIERS) -> None:
-        """Remove what is kept of a model in these tiers."""
-        nodes = [node for node in self.nodes if node.model == model]
-        nodes.sort(key=lambda node: node.tokens, reverse=True)  # each the last of its siblings
-        records = [record for node in nodes for record in node.records()]
-        self._records.remove(records, tiers=tiers)
+        """Remove what is kept of a model in these tiers; likewise."""
+        self._clearing.clear(model, tiers)
+
+    def go_on_clearing(self) -> None:
+        """Once a turn."""
+        self._clearing.go_on()
+
+    @property
+    def is_clearing(self) -> bool:
+        return not self._clearing.is_done
 
     def shrink(self, to_bytes: int) -> int:
         """Let the memory tier go down to this size, for now; how many bytes it gave back."""
         return self._records.shrink(to_bytes)
 
     # --- inside
+
+    def _known_of(self, query: Query) -> Nodes:
+        """None while some of its model's are still to go."""
+        return _NO_NODES if self._clearing.is_of(query.model) else self.nodes
 
     def _rules_of(self, model: str) -> ModelRules:
         return self._rules.get(model) or ModelRules()
@@ -312,7 +318,7 @@ class PrefixCache:
         return is_held
 
     def _opening(self, query: Query) -> RecordKey | None:
-        node = self.nodes.find(query.chain.opening(query.num_tokens))
+        node = self._known_of(query).find(query.chain.opening(query.num_tokens))
         if node is None or not node.has(_OPENING) or not node.may_be_used_by(query.owners):
             return None
         return node.record(_OPENING)
@@ -323,7 +329,7 @@ class PrefixCache:
         record = self._opening(query) if query.needs.has_boundaries else None
         if record is None:
             return None
-        plan = plan_restore(query.behind(), self.nodes)
+        plan = plan_restore(query.behind(), self._known_of(query))
         if plan.num_tokens < query.num_tokens:
             return None
         if self.memory.get(record) is not None:

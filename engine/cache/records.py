@@ -121,14 +121,12 @@ class Records:
     def add_owners(self, node: Node, owners: frozenset[bytes], *, kind: Kind) -> None:
         """The disk hears of it with write_owners(): a first token may be waiting now."""
         if self.nodes.add_owners(node, owners, kind=kind):
-            if node.on_disk:
-                self._unwritten[node.key] = node
-            self._pin_published(node)
+            self._note_owners(node)
 
     def discard_owner(self, node: Node, owner: bytes) -> None:
+        """As above."""
         self.nodes.discard_owner(node, owner)
-        self._write_owners([node])
-        self._pin_published(node)
+        self._note_owners(node)
 
     def write_owners(self) -> None:
         if self._unwritten:
@@ -207,6 +205,11 @@ class Records:
                 self.remove(tail.records())
 
     # --- inside
+
+    def _note_owners(self, node: Node) -> None:
+        if node.on_disk:
+            self._unwritten[node.key] = node
+        self._pin_published(node)
 
     def _is_on_disk(self, record: RecordKey) -> bool:
         node = self.nodes.get(record.block)

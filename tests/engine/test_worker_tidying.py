@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from engine import wire
+from engine.cache.clearing import SLICE_NODES
+from engine.core.blocks import BLOCK_TOKENS
+from tests.engine.cache.toys import compute, query
 from tests.engine.worker_rig import Engine, spec
 
 
@@ -57,3 +61,18 @@ def test_the_heartbeat_is_made_however_many_wait_for_first_tokens() -> None:
     engine.turn(2)
     assert not engine.transport.tokens("b")
     assert len(engine.vitals.status().rows) == 1
+
+
+def test_a_large_cache_is_cleared_over_many_turns_without_a_pause() -> None:
+    engine = Engine()
+    num_blocks = 5 * SLICE_NODES
+    compute(engine.prefixes, query(range(num_blocks * BLOCK_TOKENS), model="fake"))
+    engine.transport.send(wire.ClearCache(model="fake"))
+    engine.turn()
+    assert 0 < len(engine.prefixes.memory) < num_blocks
+    cleared_at = engine.clock.now
+    engine.turn(3)
+    assert len(engine.prefixes.memory) == 0
+    assert engine.clock.now == cleared_at
+    engine.turn()
+    assert engine.clock.now > cleared_at

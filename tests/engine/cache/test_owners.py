@@ -14,7 +14,7 @@ from engine.cache.plan import Needs, Query
 from engine.cache.prefix import ModelRules, PrefixCache
 from engine.cache.record import Kind
 
-from .toys import ATTENTION, HYBRID, RECURRENT, compute, make_cache, query, tenant
+from .toys import ATTENTION, HYBRID, RECURRENT, compute, make_cache, num_forgotten, query, tenant
 
 PROMPT = list(range(1, 1001))
 STRICT = ModelRules(share_after=None)
@@ -64,7 +64,7 @@ def test_teams_do_not_count_as_persons() -> None:
 def test_what_a_deleted_person_left_to_a_team_is_deleted() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, owners=[tenant("ann"), TEAM]))
-    assert cache.forget_owner(tenant("ann")) > 0
+    assert num_forgotten(cache, tenant("ann")) > 0
     assert found(cache, of="bob", teams=(TEAM,)) == 0
     assert cache.memory.used_bytes == 0
 
@@ -115,7 +115,7 @@ def test_publishing_what_a_person_computed_keeps_it_theirs() -> None:
     compute(cache, query(PROMPT[:512], of="ann"))
     compute(cache, query(PROMPT[:512], owners=[PUBLISHED]))
     assert found(cache, of="bob") == 512
-    assert cache.forget_owner(PUBLISHED) == 0
+    assert num_forgotten(cache, PUBLISHED) == 0
     assert found(cache, of="ann") == 512
     assert found(cache, of="bob") == 0
 
@@ -124,7 +124,7 @@ def test_who_used_what_was_published_keeps_it_when_it_is_published_no_more() -> 
     cache = make_cache()
     compute(cache, query(PROMPT[:512], owners=[PUBLISHED]))
     compute(cache, query(PROMPT[:512], of="ann"))
-    assert cache.forget_owner(PUBLISHED) == 0
+    assert num_forgotten(cache, PUBLISHED) == 0
     assert found(cache, of="ann") == 512
     assert found(cache, of="bob") == 0
 
@@ -176,7 +176,7 @@ def test_of_a_deleted_person_the_ends_go_and_what_others_computed_stays() -> Non
     block = cache.nodes.find(passed.chain.blocks[0])
     assert block is not None
     assert block.in_memory == {Kind.SLICE, Kind.BOUNDARY}
-    assert cache.forget_owner(tenant("ann")) == 1
+    assert num_forgotten(cache, tenant("ann")) == 1
     assert block.in_memory == {Kind.SLICE}
     assert cache.plan(query([*PROMPT, 7], of="bob", needs=HYBRID)).num_tokens == len(PROMPT)
 

@@ -100,6 +100,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(owner=st.sampled_from([*PERSONS, PUBLICATION]))
     def forget(self, owner: bytes) -> None:
         self._cache.forget_owner(owner)
+        self._cache.go_on_clearing()
         for node in self._cache.nodes:
             assert not any(is_nobodys(node.owners_of(one.kind)) for one in node.records())
         for prefix, owners in list(self._owners.items()):
@@ -130,6 +131,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule()
     def clear(self) -> None:
         self._cache.clear("toy")
+        self._cache.go_on_clearing()
         self._settle()
         self._owners = {}
         assert not self._files()

@@ -28,6 +28,7 @@ from .toys import (
     compute,
     make_cache,
     make_rows,
+    num_forgotten,
     query,
     restored_tokens,
     tenant,
@@ -280,7 +281,7 @@ def test_deleting_a_person_deletes_what_only_they_own() -> None:
     cache = make_cache()
     compute(cache, query(PROMPT, of="ann"))
     compute(cache, query(PROMPT[:512], of="bob"))
-    assert cache.forget_owner(tenant("ann")) == 2
+    assert num_forgotten(cache, tenant("ann")) == 2
     assert cache.plan(query(PROMPT, of="ann")).is_cold
     assert cache.plan(query(PROMPT, of="bob")).num_tokens == 512
 

@@ -35,11 +35,13 @@ def query(
     of: str = "ann",
     needs: Needs = ATTENTION,
     owners: Iterable[bytes] | None = None,
+    model: str = "toy",
 ) -> Query:
     """A request of `of`, or of whoever `owners` are."""
-    chain = Chain(ROOT, token_bytes(tokens))
+    root = ROOT if model == "toy" else root_key({"model": model})
+    chain = Chain(root, token_bytes(tokens))
     names = frozenset([tenant(of)] if owners is None else owners)
-    return Query(model="toy", chain=chain, num_tokens=len(chain), owners=names, needs=needs)
+    return Query(model=model, chain=chain, num_tokens=len(chain), owners=names, needs=needs)
 
 
 def dump(content: bytes) -> Readout:
@@ -129,3 +131,10 @@ def content_of(arrays: Iterable[ArrayBytes]) -> list[bytes]:
 
 def record_files(directory: Path) -> list[Path]:
     return sorted(path for path in directory.rglob("*.slice"))
+
+
+def num_forgotten(cache: PrefixCache, owner: bytes) -> int:
+    """How many records of few leave memory with this owner."""
+    before = len(cache.memory)
+    cache.forget_owner(owner)
+    return before - len(cache.memory)
