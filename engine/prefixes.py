@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine.cache.disk_tier import DiskLimits, DiskTier
 from engine.cache.files import Files
+from engine.cache.folders import FolderKeeper, FolderLock
 from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
@@ -32,7 +33,10 @@ class Prefixes:
     def __init__(
         self, config: EngineConfig, *, ceiling_bytes: int, files: Files | None = None
     ) -> None:
-        disk = _open_disk(config, files)
+        folder = config.data_dir / "cache" / config.name
+        self._lock = _take(folder)
+        self._keeper = FolderKeeper(folder.parent, self._lock)
+        disk = _open_disk(config, folder, files) if self._lock is not None else None
         rows = disk.index.take_rows() if disk else []
         self._io = CacheIO(disk, max_queued_bytes=_QUEUED_WRITE_BYTES) if disk else None
         budget = config.cache_memory_bytes
@@ -49,12 +53,24 @@ class Prefixes:
         """What is still to be written gets a moment."""
         if self._io is not None and not self._io.close(wait_seconds=_CLOSE_SECONDS):
             logger.warning("the cache's writer was still busy at the end")
+            return  # with the lock: it ends with the process
+        self._keeper.close(wait_seconds=_CLOSE_SECONDS)
+        if self._lock is not None:
+            self._lock.release()
 
 
-def _open_disk(config: EngineConfig, files: Files | None) -> DiskTier | None:
+def _take(folder: Path) -> FolderLock | None:
+    """None where another engine has it, or it cannot be used."""
+    try:
+        return FolderLock(folder)
+    except OSError as error:
+        logger.error("no disk cache", extra={"error": str(error)})
+        return None
+
+
+def _open_disk(config: EngineConfig, directory: Path, files: Files | None) -> DiskTier | None:
     """None when it is switched off, and then what it kept is deleted: nobody else would hear that
     a part of it is to be forgotten. None, too, where the folder cannot be used."""
-    directory = config.data_dir / "cache" / config.name
     if 0 in (config.cache_disk_bytes, config.cache_memory_bytes):  # all comes through memory
         shutil.rmtree(directory, ignore_errors=True)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,16 +11,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from engine.cache.folders import KEPT_SECONDS
 from engine.cache.report import cache_status
 from engine.config import EngineConfig
 from engine.prefixes import Prefixes
 from tests.engine.cache.toys import arrays_of, make_rows, record_files
+from tests.waiting import wait_until
 
 GIB = 2**30
 
 
-def config(folder: Path, **settings: int) -> EngineConfig:
-    return EngineConfig(name="engine-1", redis_url="", data_dir=folder, **settings)
+def config(folder: Path, *, name: str = "engine-1", **settings: int) -> EngineConfig:
+    return EngineConfig(name=name, redis_url="", data_dir=folder, **settings)
 
 
 @pytest.fixture
@@ -57,3 +60,25 @@ def test_a_disk_without_room_has_a_tier_that_says_so(
         assert not disk.save(row, arrays_of(row)).is_persisted
         told = cache_status(prefixes.cache).disk
         assert told is not None and told.hindrance
+
+
+@pytest.mark.parametrize("settings", [{}, {"cache_disk_bytes": 0}])
+def test_what_an_engine_kept_whose_name_never_came_again_is_deleted(
+    kept: Path, tmp_path: Path, settings: dict[str, int]
+) -> None:
+    then = kept.stat().st_mtime - KEPT_SECONDS - 60
+    os.utime(kept.with_name("engine-1~lock"), (then, then))
+    other = config(tmp_path, name="engine-2", **settings)
+    with closing(Prefixes(other, ceiling_bytes=GIB)):
+        wait_until(lambda: not kept.exists())
+
+
+def test_a_second_engine_on_the_same_folder_does_without_the_disk(
+    kept: Path, tmp_path: Path
+) -> None:
+    with closing(Prefixes(config(tmp_path), ceiling_bytes=GIB)) as first:
+        with closing(Prefixes(config(tmp_path), ceiling_bytes=GIB)) as second:
+            assert second.cache.io is None and len([*second.cache.nodes]) == 0
+        assert len([*first.cache.nodes]) == 1
+    with closing(Prefixes(config(tmp_path), ceiling_bytes=GIB)) as again:
+        assert len([*again.cache.nodes]) == 1
