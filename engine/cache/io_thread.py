@@ -71,6 +71,7 @@ class Saved:
     is_persisted: bool
     file_bytes: int
     owners: frozenset[bytes]
+    used_at: float
     evicted: tuple[RecordKey, ...]
 
 
@@ -242,6 +243,7 @@ class CacheIO:
                     is_persisted=outcome.is_persisted,
                     file_bytes=outcome.file_bytes,
                     owners=row.owners,
+                    used_at=row.used_at,
                     evicted=outcome.evicted,
                 )
             )

@@ -13,8 +13,9 @@ from engine.core.blocks import TOKEN_BYTES
 class Node:
     """`owners` computed this block themselves or speak for those who did, `boundary_owners` are
     those of them who ended there: where a prompt ends is theirs to know, too. `on_disk` are the
-    kinds whose files are written, with their sizes, `saving` those handed to the writer, `pinned`
-    what stays in memory because it is published. Nodes alone changes whose it is."""
+    kinds whose files are written, with their sizes, `saving` those handed to the writer, with their
+    last use, which tells a save from a former one, `pinned` what stays in memory because it is
+    published. Nodes alone changes whose it is."""
 
     key: bytes
     parent: bytes
@@ -27,7 +28,7 @@ class Node:
     is_everybodys_boundary: bool = False
     on_disk: dict[Kind, int] = dataclasses.field(default_factory=dict)
     in_memory: set[Kind] = dataclasses.field(default_factory=set)
-    saving: frozenset[Kind] = frozenset()
+    saving: dict[Kind, float] = dataclasses.field(default_factory=dict)
     pinned: frozenset[RecordKey] = frozenset()
 
     @property
@@ -52,5 +53,5 @@ class Node:
         return RecordKey(self.key, kind)
 
     def records(self) -> list[RecordKey]:
-        kinds = self.in_memory | self.on_disk.keys() | self.saving
+        kinds = self.in_memory | self.on_disk.keys() | self.saving.keys()
         return [self.record(kind) for kind in sorted(kinds)]

@@ -106,7 +106,7 @@ class Nodes:
         """Nobody waits any more for the disk to have these."""
         for record in records:
             if (node := self._nodes.get(record.block)) is not None:
-                node.saving -= {record.kind}
+                node.saving.pop(record.kind, None)
 
     def dropped(self, records: Iterable[RecordKey], *, tier: CacheTier) -> None:
         """These records left a tier; nodes left without any are forgotten."""

@@ -145,7 +145,7 @@ class Records:
         """Hand what is in memory and not on disk to the writer."""
         if self._io is None:
             return
-        for kind in sorted(node.in_memory - node.on_disk.keys() - node.saving):
+        for kind in sorted(node.in_memory - node.on_disk.keys() - node.saving.keys()):
             row = Row(
                 record=node.record(kind),
                 model=node.model,
@@ -157,23 +157,21 @@ class Records:
             )
             self._statistics.num_saved += 1
             if self._io.save(row, self._contents.dump(self._memory.get(row.record))):
-                node.saving |= {kind}
+                node.saving[kind] = used_at
             else:
                 self._statistics.num_dropped += 1
 
     def take_saved(self, saved: Saved) -> None:
         """The writer is done with a record, one way or the other."""
         self.nodes.dropped(saved.evicted, tier=wire.CacheTier.DISK)
+        self._statistics.num_persisted += saved.is_persisted
+        self._statistics.num_dropped += not saved.is_persisted
         node = self.nodes.get(saved.record.block)
-        if node is not None:
-            node.saving -= {saved.record.kind}
+        if node is None or node.saving.get(saved.record.kind) != saved.used_at:
+            return  # removed while it was written, and its file after that
+        del node.saving[saved.record.kind]
         if not saved.is_persisted:
-            self._statistics.num_dropped += 1
             self.nodes.dropped([saved.record], tier=wire.CacheTier.DISK)
-            return
-        self._statistics.num_persisted += 1
-        if node is None:  # removed before the writer came to it
-            self._remove_files([saved.record])
             return
         self.nodes.put_on_disk(node, saved.record.kind, saved.file_bytes)
         # Others became owners since it was handed over.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -243,6 +244,51 @@ def test_what_is_deleted_while_it_waits_is_never_written(tmp_path: Path, files: 
     cache.clear("toy")
     assert io.queued_bytes == 0 and io.close(wait_seconds=10)
     assert not record_files(tmp_path)
+
+
+@pytest.mark.parametrize("is_persisted_before", [False, True])
+def test_what_is_kept_again_while_its_former_file_is_written_is_written_again(
+    tmp_path: Path, files: StuckFiles, is_persisted_before: bool
+) -> None:
+    io = make_io(tmp_path, files)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
+    asked = query(PROMPT)
+    compute(cache, asked)
+    cache.persist(asked)
+    wait_until(lambda: bool(files.done))
+    cache.clear("toy")
+    compute(cache, asked)
+    if is_persisted_before:
+        cache.persist(asked)
+    files.go.set()
+    for _ in range(2):
+        wait_until(lambda: io.is_idle)
+        cache.take_fetched()
+        cache.persist(asked)
+    known = {node.record(kind).file_name for node in cache.nodes for kind in node.on_disk}
+    assert {path.name for path in record_files(tmp_path)} == known and len(known) == 6
+    counted = cache.statistics
+    assert counted.num_saved == counted.num_persisted + counted.num_dropped
+    assert sum(cache.nodes.disk_bytes.values()) == io.disk.used_bytes
+    assert io.close(wait_seconds=10)
+
+
+def test_a_former_save_does_not_stand_for_one_that_fails(tmp_path: Path, files: StuckFiles) -> None:
+    io = make_io(tmp_path, files)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
+    asked = query(PROMPT)
+    for _ in range(2):
+        compute(cache, asked)
+        cache.persist(asked)
+        wait_until(lambda: bool(files.done))
+        if cache.statistics.num_saved == 6:
+            cache.clear("toy")
+    io.disk.limits = dataclasses.replace(io.disk.limits, daily_write_bytes=0)
+    files.go.set()
+    wait_until(lambda: io.is_idle)
+    cache.take_fetched()
+    assert not record_files(tmp_path) and not any(node.on_disk for node in cache.nodes)
+    assert io.close(wait_seconds=10)
 
 
 def test_what_leaves_memory_while_it_waits_is_written_at_once(
