@@ -10,7 +10,7 @@ from engine.core.pacing import TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.step import Outcome, Slice, Step
 from tests.engine.core.scheduler_bench import PACE, Bench
-from tests.fakes import FakeRunner
+from tests.fakes import FakeClock, FakeRunner
 
 SLICE = Step(slices=(Slice(row_ids=(1,), start_tokens=0, token_ids=((1, 2),)),))
 DECODE = Step(decodes=(1,))
@@ -84,3 +84,28 @@ def test_time_is_shared_by_the_clock(share: float) -> None:
         slices += seconds if step.slices else 0.0
         decodes += seconds if step.decodes else 0.0
     assert decodes / (decodes + slices) == pytest.approx(share, abs=0.02)
+
+
+class WarmingRunner(FakeRunner):
+    """The more tokens its first slices have, the less time they take."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self._first_seconds = [0.04, 0.035, 0.03]
+
+    def seconds_of(self, step: Step) -> float:
+        if not step.slices:
+            return super().seconds_of(step)
+        if self._first_seconds:
+            return self._first_seconds.pop(0)
+        return 0.02 + sum(one.num_tokens for one in step.slices) * 2e-5
+
+
+def test_how_long_a_prompt_is_is_not_guessed_from_its_first_slices() -> None:
+    bench = Bench(PACE, WarmingRunner)
+    bench.add("victim", prompt_tokens=1, max_tokens=100_000)
+    bench.add("long", prompt_tokens=6000)
+    while "long" not in bench.drawn_at:
+        bench.turn()
+        if "victim" in bench.drawn_at:
+            assert bench.scheduler.decode_share == PACE.decode_share

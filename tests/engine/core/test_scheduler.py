@@ -13,7 +13,7 @@ from engine.core.cost import FIRST_USE_SECONDS
 from engine.core.pacing import Pace
 from engine.core.step import Slice, Step
 from tests.engine.core.scheduler_bench import PACE, Bench
-from tests.fakes import FakeClock, FakeRunner
+from tests.fakes import FakeRunner
 
 
 def test_every_row_gets_all_its_tokens() -> None:
@@ -166,31 +166,6 @@ def test_the_end_of_a_long_prompt_pays_for_its_time_as_its_beginning_did() -> No
             bench.turn()
     kept = (len(bench.drawn_at["victim"]) - before) * 0.001 / (bench.clock.now - since)
     assert kept == pytest.approx(PACE.decode_share, abs=0.06)
-
-
-class WarmingRunner(FakeRunner):
-    """The more tokens its first slices have, the less time they take."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        super().__init__(clock)
-        self._first_seconds = [0.04, 0.035, 0.03]
-
-    def seconds_of(self, step: Step) -> float:
-        if not step.slices:
-            return super().seconds_of(step)
-        if self._first_seconds:
-            return self._first_seconds.pop(0)
-        return 0.02 + sum(one.num_tokens for one in step.slices) * 2e-5
-
-
-def test_how_long_a_prompt_is_is_not_guessed_from_its_first_slices() -> None:
-    bench = Bench(PACE, WarmingRunner)
-    bench.add("victim", prompt_tokens=1, max_tokens=100_000)
-    bench.add("long", prompt_tokens=6000)
-    while "long" not in bench.drawn_at:
-        bench.turn()
-        if "victim" in bench.drawn_at:
-            assert bench.scheduler.decode_share == PACE.decode_share
 
 
 def test_prompts_that_one_slice_completes_fill_the_batch_first() -> None:
