@@ -54,7 +54,20 @@ class SignInForm(AuthenticationForm):
         return self.has_error(forms.forms.NON_FIELD_ERRORS, code="throttled")
 
 
-class NewPersonForm(BaseUserCreationForm):
+class PasswordFirst:
+    """What is wrong with a password is told at it; Django tells it at its repetition.
+
+    Mixed in before a form that sets one.
+    """
+
+    def validate_password_for_user(
+        self, user: User, password_field_name: str = "password2", **more: Any
+    ) -> None:
+        first = password_field_name.replace("2", "1")
+        super().validate_password_for_user(user, password_field_name=first, **more)  # type: ignore[misc]
+
+
+class NewPersonForm(PasswordFirst, BaseUserCreationForm):
     """A new person's e-mail, name and password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -71,7 +84,7 @@ class NewPersonForm(BaseUserCreationForm):
         }
 
 
-class PasswordForm(PasswordChangeForm):
+class PasswordForm(PasswordFirst, PasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["new_password1"].help_text = PASSWORD_HELP

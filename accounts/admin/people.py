@@ -28,6 +28,7 @@ from accounts.admin.confirmation import ask_first
 from accounts.admin.fresh_form import FreshForm
 from accounts.admin.quotas import GroupQuotaInline, QuotaInline
 from accounts.audit import address_of
+from accounts.forms import PasswordFirst
 from accounts.models import Policy, User
 
 _POWERS = ("is_staff", "is_superuser", "groups", "manages")
@@ -37,7 +38,11 @@ _LOCKS_OUT = {"is_superuser": False, "is_staff": False, "is_active": False, "is_
 admin.site.unregister(Group)
 
 
-class PersonCreationForm(UserCreationForm):
+class PasswordSettingForm(PasswordFirst, AdminPasswordChangeForm):
+    pass
+
+
+class PersonCreationForm(PasswordFirst, UserCreationForm):
     class Meta:
         model = User
         fields = ("email", "name")
@@ -72,7 +77,7 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
     inlines = [QuotaInline]
     form = PersonChangeForm
     add_form = PersonCreationForm
-    change_password_form = AdminPasswordChangeForm
+    change_password_form = PasswordSettingForm
     list_display = ["email", "name", "role", "group_names", "is_active", "last_login"]
     list_filter = ["is_active", "is_superuser", "groups"]
     search_fields = ["email", "name"]
