@@ -36,6 +36,11 @@ class InvitationForm(forms.Form):
             member = Invitation.Role.MEMBER
             self.fields["role"].choices = [(member.value, member.label)]
             group.required, group.empty_label = True, None
+        elif not group.queryset.exists():
+            del self.fields["group"]
+            self.fields["role"].choices = [
+                choice for choice in Invitation.Role.choices if choice[0] != Invitation.Role.MANAGER
+            ]
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.db.models import Model, QuerySet
 from django.forms import BaseModelForm
 from django.http import HttpRequest
@@ -19,6 +20,13 @@ class AuditedAdmin(FreshFormMixin, ModelAdmin):
 
     audit_noun: str
     form = FreshForm
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **options: Any) -> Any:
+        """Without the menu for other rows: no keyboard opens it, and it says not what it is."""
+        field = super().formfield_for_dbfield(db_field, request, **options)
+        if isinstance(getattr(field, "widget", None), RelatedFieldWidgetWrapper):
+            field.widget = field.widget.widget
+        return field
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

@@ -26,6 +26,7 @@ from accounts.access import end_use_of_person
 from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
 from accounts.admin.fresh_form import FreshForm
+from accounts.admin.group_boxes import GroupBoxes
 from accounts.admin.quotas import GroupQuotaInline, QuotaInline
 from accounts.audit import address_of
 from accounts.forms import PasswordFirst
@@ -55,8 +56,8 @@ class PersonChangeForm(FreshForm):
         labels = {"is_superuser": "Administrator"}
         help_texts = {"is_superuser": "May do everything.", "groups": "Their limits hold."}
         widgets = {
-            "groups": UnfoldAdminCheckboxSelectMultipleWidget,
-            "manages": UnfoldAdminCheckboxSelectMultipleWidget,
+            "groups": GroupBoxes,
+            "manages": GroupBoxes,
         }
 
     def clean(self) -> dict[str, Any]:

@@ -7,9 +7,10 @@ from typing import Any
 
 from django import forms
 from django.utils.html import format_html
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldBooleanSwitchWidget
+from unfold.widgets import UnfoldBooleanSwitchWidget
 
 from accounts.admin.fresh_form import FreshForm
+from accounts.admin.group_boxes import GroupBoxes
 from engine.sizing.layers import FullLayers
 from engine.sizing.plan import MemoryPlan
 from engine.sizing.shape import Shape, UnreadableConfig
@@ -46,7 +47,7 @@ class ModelSettingsForm(FreshForm):
             "idle_unload_seconds": "So long without a request, and it is unloaded. Empty: it stays "
             "while there is room.",
         }
-        widgets = {"allowed_groups": UnfoldAdminCheckboxSelectMultipleWidget}
+        widgets = {"allowed_groups": GroupBoxes}
         field_classes = {"template_options": StorableJsonField}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

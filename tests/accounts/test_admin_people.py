@@ -301,3 +301,21 @@ def test_a_key_that_is_deleted_has_nothing_left_running(
     assert ended_of == [{"api_key_id": key.pk}]
     told = set(AuditRecord.objects.values_list("action", flat=True))
     assert {"key.revoke", "key.delete"} <= told
+
+
+def test_without_groups_there_is_a_word_and_no_empty_control(
+    admin_page: Client, person: User
+) -> None:
+    html = html_of_person(admin_page, person)
+    assert html.count('There are no groups yet. <a href="/admin/auth/group/add/">') == 2
+    Group.objects.create(name="research")
+    assert "There are no groups yet" not in html_of_person(admin_page, person)
+
+
+def test_no_field_has_a_menu_that_only_a_mouse_opens(admin_page: Client, person: User) -> None:
+    Group.objects.create(name="research")
+    assert "more_vert" not in html_of_person(admin_page, person)
+
+
+def html_of_person(browser: Client, person: User) -> str:
+    return browser.get(f"{PEOPLE}{person.pk}/change/").content.decode()

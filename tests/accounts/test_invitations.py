@@ -183,3 +183,12 @@ def test_where_an_e_mail_opens_an_account_nobody_takes_anothers(
     Client().post(path, ANSWERS | {"email": "boss@example.org"})
     assert User.objects.filter(email="new@example.org").exists()
     assert not User.objects.filter(email="boss@example.org").exists()
+
+
+def test_without_groups_nobody_is_asked_for_one(admin_page: Client) -> None:
+    form = admin_page.get(PEOPLE).context["form"]
+    assert list(form.fields) == ["email", "role"]
+    assert [role for role, _ in form.fields["role"].choices] == ["member", "administrator"]
+    refused = admin_page.post(PEOPLE, {"role": "manager"})
+    assert "role" in refused.context["form"].errors
+    assert admin_page.post(PEOPLE, {"role": "member"}).status_code == 201
