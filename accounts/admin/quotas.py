@@ -15,6 +15,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin.audited import AuditedAdmin
 from accounts.admin.fresh_form import FreshForm, FreshFormMixin, FreshFormSet
+from accounts.admin.grouped import grouped
 from accounts.models import Quota
 
 _Rows = list[str | tuple[str, ...]]
@@ -105,7 +106,8 @@ class EverybodysQuotaAdmin(AuditedAdmin):
     form = QuotaForm
     fieldsets = [(None, {"fields": _ROWS, "description": _FOR_EVERYBODY})]
     empty_help = _FOR_EVERYBODY
-    list_display = ["owner", "models", "max_concurrent", "requests_per_minute", "tokens_per_day"]
+    list_display = ["owner", "models"]
+    list_display += map(grouped, ("max_concurrent", "requests_per_minute", "tokens_per_day"))
 
     @admin.display(description="Models")
     def models(self, quota: Quota) -> str:

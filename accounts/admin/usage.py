@@ -15,8 +15,10 @@ from unfold.decorators import display
 from unfold.paginator import InfinitePaginator
 
 from accounts.admin import search
+from accounts.admin.grouped import grouped
 from accounts.models import HourlyUsage, UsageRecord
 
+_TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 MAX_PAGES = 100  # whoever looks for older lines filters by date
 
 
@@ -65,7 +67,7 @@ class OwnedRowsAdmin(ReadOnlyAdmin):
 @admin.register(UsageRecord)
 class UsageRecordAdmin(OwnedRowsAdmin):
     list_display = ["when", "end_label", "user", "source", "model_name"]
-    list_display += ["prompt_tokens", "cached_tokens", "completion_tokens", "duration"]
+    list_display += [*map(grouped, _TOKENS), "duration"]
     list_filter = ["end", "created_at"]
 
     @admin.display(description="When (UTC)", ordering="created_at")
@@ -90,6 +92,6 @@ class UsageRecordAdmin(OwnedRowsAdmin):
 
 @admin.register(HourlyUsage)
 class HourlyUsageAdmin(OwnedRowsAdmin):
-    list_display = ["period", "user", "api_key", "model_name", "requests", "errors"]
-    list_display += ["prompt_tokens", "cached_tokens", "completion_tokens"]
+    list_display = ["period", "user", "api_key", "model_name"]
+    list_display += map(grouped, ("requests", "errors", *_TOKENS))
     list_filter = ["period"]

@@ -15,6 +15,7 @@ from unfold.decorators import display
 
 from accounts.admin import search
 from accounts.admin.confirmation import ask_first
+from accounts.admin.grouped import grouped
 from accounts.admin.usage import OwnedRowsAdmin
 from hosting.admin.cache_figures import prefix_words
 from hosting.admin.stopping import STOP_PERMISSION, stop_generations
@@ -55,8 +56,8 @@ class GenerationAdmin(OwnedRowsAdmin):
             "Tokens",
             {
                 "fields": [
-                    ("prompt_tokens", "cached_tokens"),
-                    ("completion_tokens", "reasoning_tokens"),
+                    (grouped("prompt_tokens"), grouped("cached_tokens")),
+                    (grouped("completion_tokens"), grouped("reasoning_tokens")),
                     "nearest_prefix",
                 ]
             },
@@ -101,11 +102,11 @@ class GenerationAdmin(OwnedRowsAdmin):
 
     @admin.display(description="Prompt (cached)", ordering="prompt_tokens")
     def prompt(self, generation: Generation) -> str:
-        return f"{generation.prompt_tokens} ({generation.cached_tokens})"
+        return f"{generation.prompt_tokens:,} ({generation.cached_tokens:,})"
 
     @admin.display(description="Written", ordering="completion_tokens")
-    def written(self, generation: Generation) -> int:
-        return generation.completion_tokens
+    def written(self, generation: Generation) -> str:
+        return f"{generation.completion_tokens:,}"
 
     @admin.display(description="First token, or error", ordering="ttft_seconds")
     def result(self, generation: Generation) -> str | None:

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
+from accounts.admin.grouped import grouped
 from accounts.audit import record_of
 from hosting.actions.publications import publish, unpublish
 from hosting.admin.storable_json import StorableJsonField
@@ -50,21 +51,21 @@ class PublishedPromptAdmin(ModelAdmin):
     """What is published stays as it is: clients' requests must match it to the letter."""
 
     form = PublishedPromptForm
-    list_display = ["name", "model", "state_label", "prompt_tokens", "asked_at"]
+    list_display = ["name", "model", "state_label", grouped("prompt_tokens"), "asked_at"]
     list_filter = ["state", "model"]
     list_select_related = ["model"]
     search_fields = ["name"]
     empty_help = "A long system prompt that many send is read once, for all of them."
     actions = ["publish_again"]
     _written = ["name", "model", "system_prompt", "tools"]
-    _told = ["state_label", "detail", "prompt_tokens", "asked_at"]
+    _told = ["state_label", "detail", grouped("prompt_tokens"), "asked_at"]
 
-    def get_fields(self, request: HttpRequest, obj: PublishedPrompt | None = None) -> list[str]:
+    def get_fields(self, request: HttpRequest, obj: PublishedPrompt | None = None) -> list[Any]:
         return [*self._written, *(self._told if obj else [])]
 
     def get_readonly_fields(
         self, request: HttpRequest, obj: PublishedPrompt | None = None
-    ) -> list[str]:
+    ) -> list[Any]:
         return [*self._written, *self._told] if obj else []
 
     @display(description="State", label=_STATE_COLOURS)

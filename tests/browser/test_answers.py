@@ -20,7 +20,7 @@ def test_a_first_answer_streams_into_a_new_conversation(chat: Chat) -> None:
 def test_the_line_under_an_answer_tells_its_numbers(chat: Chat) -> None:
     chat.ask("Introduce yourself")
     expect(chat.last_answer.locator(".answer-stats")).to_have_text(
-        re.compile(r"^TTFT [\d.]+ s · [\d.]+ tok/s · \d+ in( \(\d+ cached\))? · \d+ out$")
+        re.compile(r"^TTFT [\d.]+ s · [\d.]+ tok/s · [\d,]+ in( \([\d,]+ cached\))? · [\d,]+ out$")
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from playwright.sync_api import expect
+
 from tests.browser.chat import Chat
 
 TELL = """
@@ -41,6 +43,14 @@ def test_an_answer_that_is_resumed_goes_on_without_a_gap(chat: Chat) -> None:
         "live_answer", TELL + "return [answer.text, answer.phase, answer.resumptions];", events
     )
     assert told == ["Warm Warm ", "writing", 1]
+
+
+def test_numbers_are_written_as_on_all_pages(chat: Chat) -> None:
+    usage = {"prompt_tokens": 12430, "cached_tokens": 1024, "completion_tokens": 860}
+    told = chat.module("sentences", "return module.statistics(argument, null);", usage)
+    assert told == "12,430 in (1,024 cached) · 860 out"
+    chat.page.locator("#model-button").click()
+    expect(chat.page.locator("#model-list")).to_contain_text("4,096 tokens")
 
 
 def test_a_tool_call_is_put_together(chat: Chat) -> None:

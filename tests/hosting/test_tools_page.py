@@ -57,7 +57,7 @@ def test_another_model_can_be_chosen(page: Client) -> None:
 
 
 def test_a_model_that_is_too_small_for_agents_is_called_so(page: Client) -> None:
-    assert "Agents need at least 32,768" in page.get("/tools/").content.decode()
+    assert "reads 4,096 tokens. Agents need at least 32,768" in page.get("/tools/").content.decode()
     HostedModel.objects.update(context_limit_tokens=131072)
     assert "Agents need" not in page.get("/tools/").content.decode()
 

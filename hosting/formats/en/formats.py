@@ -1,9 +1,9 @@
-"""Dates and numbers that read the same on every page: "21 Nov 2026, 14:05 UTC", "12 345"."""
+"""Dates and numbers that read the same on every page: "21 Nov 2026, 14:05 UTC", "12,345"."""
 
 DATE_FORMAT = SHORT_DATE_FORMAT = "j M Y"
 TIME_FORMAT = "H:i"
 DATETIME_FORMAT = SHORT_DATETIME_FORMAT = "j M Y, H:i e"
 YEAR_MONTH_FORMAT = "F Y"
 MONTH_DAY_FORMAT = "j F"
-THOUSAND_SEPARATOR = "\u202f"
+THOUSAND_SEPARATOR = ","
 NUMBER_GROUPING = 3

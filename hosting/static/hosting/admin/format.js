@@ -15,8 +15,7 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
-const grouped = (text) => text.replaceAll(",", "\u202f");
-export const number = (value) => grouped(Math.round(value).toLocaleString("en"));
+export const number = (value) => Math.round(value).toLocaleString("en");
 export const percent = (value) => `${value.toFixed(value > 0 && value < 10 ? 1 : 0)} %`;
 const milliseconds = (seconds) => (seconds > 0 && seconds < 1 ? `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms` : duration(seconds));
 // An average of small counts is not whole

@@ -38,7 +38,7 @@ function withPercent(text, fraction) {
 export function thinkingTitle({ isThinking, seconds, tokens }) {
   if (isThinking) return "Thinking";
   const time = seconds === null ? "" : ` for ${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  return `Thought${time}${tokens ? ` · ${tokens} tokens` : ""}`;
+  return `Thought${time}${tokens ? ` · ${amount(tokens)} tokens` : ""}`;
 }
 
 /**
@@ -68,9 +68,7 @@ function seconds(value) {
 
 /** @param {number} tokens */
 export function amount(tokens) {
-  if (tokens < 10_000) return String(tokens);
-  if (tokens < 1_000_000) return `${(tokens / 1000).toFixed(tokens < 100_000 ? 1 : 0)}k`;
-  return `${(tokens / 1_000_000).toFixed(1)}M`;
+  return tokens.toLocaleString("en");
 }
 
 const ERROR_SENTENCES = {
