@@ -55,5 +55,5 @@ def test_wrong_fields_are_named_and_reached_by_keyboard(
     page.keyboard.press("Enter")
     field = page.get_by_label("E-mail")
     expect(field).to_be_focused()
-    expect(page.get_by_text("E-mail", exact=True)).to_be_in_viewport()
+    expect(page.locator("label[for=id_email]")).to_be_in_viewport()
     expect(field).to_have_accessible_description(re.compile("Enter a valid email address."))
