@@ -48,6 +48,35 @@ def test_a_page_without_a_network_says_so_at_once(chat: Chat) -> None:
     chat.ask("Introduce yourself")
 
 
+def test_a_tab_too_many_says_what_to_do_and_goes_on_by_itself(
+    chat: Chat, open_chat: OpenChat
+) -> None:
+    url = chat.page.url.replace("http", "ws") + "ws/chat"
+    chat.page.evaluate(_FILL, url)
+    late = open_chat()
+    notice = late.page.locator("#offline")
+    expect(notice).to_have_text("Too many tabs are open: close another, and this one goes on")
+    late.say("Introduce yourself")
+    chat.page.evaluate("window.others.forEach(socket => socket.close())")
+    expect(notice).to_be_hidden(timeout=10_000)
+    assert late.whole_answer()
+
+
+# As many as there may be, in each of the web processes
+_FILL = """async url => {
+    window.others = [];
+    const isRefused = socket => new Promise(resolve => {
+        socket.onclose = () => resolve(true);
+        socket.onopen = () => setTimeout(() => resolve(false), 200);
+    });
+    for (let refused = 0; refused < 12;) {
+        const some = Array.from({ length: 8 }, () => new WebSocket(url));
+        window.others.push(...some);
+        refused += (await Promise.all(some.map(isRefused))).filter(Boolean).length;
+    }
+}"""
+
+
 def test_a_question_of_another_tab_appears(chat: Chat, open_chat: OpenChat) -> None:
     chat.ask("Introduce yourself")
     other = open_chat(chat.address)

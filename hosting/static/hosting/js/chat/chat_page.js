@@ -22,6 +22,11 @@ import { toast } from "./toast.js";
 const HINT_DELAY_MS = 150;
 const LOAD_AGAIN_MS = 3000;
 const END_SENTENCES = { done: "Answer complete.", cancelled: "Stopped.", failed: "The answer failed." };
+const CONNECTION_SENTENCES = {
+  open: "",
+  lost: "Connection lost, trying again",
+  crowded: "Too many tabs are open: close another, and this one goes on",
+};
 const LONGEST_FIRST_WORDS = 60;
 const OFFLINE_SHOWN_AFTER_MS = 1500;
 
@@ -68,7 +73,7 @@ export class ChatPage {
       onEvent: (generation, seq, event) => this.#conversation.onEvent(generation, event),
       onLost: (generation) => this.#conversation.onLost(generation),
       onHint: (conversation) => this.#onHint(conversation),
-      onConnection: (isOpen) => this.#onConnection(isOpen),
+      onConnection: (state) => this.#onConnection(state),
       onSignedOut: goToSignIn,
     });
   }
@@ -219,6 +224,7 @@ export class ChatPage {
     }
     this.composer.giveBack(content);
     this.composer.showNotice(error.message, limitsLink(error));
+    if (error.code === "model_not_found") this.picker.refresh();
     return this.#announcer.say(error.message);
   }
 
@@ -304,10 +310,14 @@ export class ChatPage {
     }
   }
 
-  /** @param {boolean} isOpen */
-  #onConnection(isOpen) {
+  /** @param {import("./socket.js").ConnectionState} state */
+  #onConnection(state) {
     clearTimeout(this.#offlineTimer);
-    const show = () => (byId("offline").hidden = isOpen);
+    const isOpen = state === "open";
+    const show = () => {
+      byId("offline").textContent = CONNECTION_SENTENCES[state];
+      byId("offline").hidden = isOpen;
+    };
     if (isOpen) show();
     else this.#offlineTimer = setTimeout(show, OFFLINE_SHOWN_AFTER_MS);
     if (isOpen && this.#wasOffline) this.#onHint(this.#conversation.id); // hints of the meantime are gone

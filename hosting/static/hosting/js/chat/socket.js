@@ -13,16 +13,20 @@ const FIRST_DELAY_MS = 400;
 const LONGEST_DELAY_MS = 15_000;
 const SILENCE_MS = 45_000; // a followed generation is silent for so long: the connection may be half open
 const SIGNED_OUT = 4401; // close code of the server
-const TOO_MANY = 4429; // the same: other tabs have to be closed first, so do not ask again soon
+const TOO_MANY = 4429; // the same: other tabs have to be closed first
+const CROWDED_DELAY_MS = 5_000;
+const REFUSAL_MS = 1_000; // who was refused is let in only to be told so again: opened for so long, it is meant
 const STABLE_MS = 5_000; // open for so long: the next cut is a new trouble, not the old one
 const HIDDEN_MS = 30_000; // the tab slept for so long: do not trust the connection
+
+/** @typedef {"open" | "lost" | "crowded"} ConnectionState crowded: the person has too many tabs open */
 
 /**
  * @typedef {object} SocketHandlers
  * @property {(generation: string, seq: number, event: any) => void} onEvent
  * @property {(generation: string) => void} onLost the server has no such stream (any more)
  * @property {(conversation: string) => void} onHint a conversation changed elsewhere
- * @property {(isOpen: boolean) => void} onConnection
+ * @property {(state: ConnectionState) => void} onConnection
  * @property {() => void} onSignedOut
  */
 
@@ -36,13 +40,15 @@ export class ChatSocket {
   #lastHeardAt = 0;
   #hiddenAt = 0;
   #openedAt = Infinity;
+  #isCrowded = false;
+  #openTimer = 0;
 
   /** @param {string} path @param {SocketHandlers} handlers */
   constructor(path, handlers) {
     this.url = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
     this.handlers = handlers;
     addEventListener("online", () => this.#reconnect()); // the old connection may be dead and not know it
-    addEventListener("offline", () => this.handlers.onConnection(false));
+    addEventListener("offline", () => this.handlers.onConnection("lost"));
     document.addEventListener("visibilitychange", () => this.#onVisibility());
     setInterval(() => this.#checkSilence(), SILENCE_MS / 3);
     this.#connect();
@@ -63,6 +69,7 @@ export class ChatSocket {
 
   #connect() {
     clearTimeout(this.#retryTimer);
+    clearTimeout(this.#openTimer);
     const socket = new WebSocket(this.url);
     this.#socket = socket;
     socket.onopen = () => this.#onOpen();
@@ -85,21 +92,28 @@ export class ChatSocket {
 
   #onOpen() {
     this.#openedAt = this.#lastHeardAt = Date.now();
-    this.handlers.onConnection(true);
+    this.#openTimer = setTimeout(() => this.#tellOpen(), this.#isCrowded ? REFUSAL_MS : 0);
     for (const [generation, after] of this.#lastSeq) this.#send({ type: "follow", generation, after });
+  }
+
+  #tellOpen() {
+    this.#isCrowded = false;
+    this.handlers.onConnection("open");
   }
 
   /** @param {number} code */
   #onClose(code) {
+    clearTimeout(this.#openTimer);
     this.#socket = null;
     if (code === SIGNED_OUT) return this.handlers.onSignedOut();
-    this.handlers.onConnection(false);
+    this.#isCrowded = code === TOO_MANY;
+    this.handlers.onConnection(this.#isCrowded ? "crowded" : "lost");
     if (Date.now() - this.#openedAt > STABLE_MS) this.#attempt = 0;
     this.#openedAt = Infinity;
-    this.#attempt = code === TOO_MANY ? Infinity : this.#attempt + 1;
+    this.#attempt += 1;
     // Full jitter: after a restart of the server the tabs of a whole team must not come back in one moment.
     const ceiling = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#attempt);
-    this.#retryTimer = setTimeout(() => this.#connect(), Math.random() * ceiling);
+    this.#retryTimer = setTimeout(() => this.#connect(), Math.random() * (this.#isCrowded ? CROWDED_DELAY_MS : ceiling));
     return undefined;
   }
 
