@@ -77,7 +77,7 @@ class AccessEnded(Refusal):
 
 
 def forbidden_model(name: str) -> Refusal:
-    message = f"You may not use the model {name!r}."
+    message = f"You may not use the model {name!r}. Choose another, or ask an administrator."
     return Refusal("model_not_found", message, field="model", status=403)
 
 

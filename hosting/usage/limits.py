@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts.limits import Limits, allowance_of
 from accounts.models import ApiKey, User
 from hosting.actions.meters import Meter, meters_of
+from hosting.models import HostedModel
 
 _METERED = {
     "max_concurrent": "Requests at once",
@@ -53,6 +54,7 @@ class LimitsShown:
     metered: list[LimitLine]
     caps: list[LimitLine]  # on each request by itself
     unlimited: list[str]
+    models: list[str]  # that may be used: by these limits, and by one's groups
 
 
 def limits_shown(user: User, api_key: ApiKey | None = None) -> LimitsShown:
@@ -67,6 +69,11 @@ def limits_shown(user: User, api_key: ApiKey | None = None) -> LimitsShown:
             label
             for name, label in (_METERED | _CAPS).items()
             if name not in set_names and getattr(allowance.effective, name) is None
+        ],
+        models=[
+            model.name
+            for model in HostedModel.objects.enabled().open_to(user)
+            if allowance.effective.may_use(model.name)
         ],
     )
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts.invitations import create_service_account
 from accounts.keys import create_api_key
 from accounts.models import ApiKey, Quota, Spending, User
+from hosting.models import HostedModel
 from hosting.usage.limits import LimitLine
 
 TOKYO = "Asia/Tokyo"
@@ -52,6 +53,19 @@ def test_my_limits_say_what_is_left_and_who_set_them(
         "8",
         "everybody, as installed",
     )
+
+
+def test_models_of_other_groups_and_those_not_allowed_are_not_among_mine(
+    page: Client, person: User, group: Group
+) -> None:
+    other = Group.objects.create(name="other")
+    for name, allowed in (("open", []), ("mine", [group]), ("theirs", [other])):
+        HostedModel.objects.create(name=name, path="/x").allowed_groups.set(allowed)
+    HostedModel.objects.create(name="off", path="/x", is_enabled=False)
+    assert sorted(page.get("/limits/").context["limits"].models) == ["mine", "open"]
+    assert "Models that may be used: " in page.get("/limits/").content.decode()
+    Quota.objects.create(user=person, allowed_models=["mine"])
+    assert page.get("/limits/").context["limits"].models == ["mine"]
 
 
 def test_what_nobody_set_is_said_to_be_unlimited(page: Client) -> None:

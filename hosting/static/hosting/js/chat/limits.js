@@ -1,11 +1,15 @@
-/** The way to the page of limits, for who met one. What the limits are is the server's business. */
+/** The way to the page of limits, for who met one or may not use a model. What holds is the server's business. */
 
 import { element } from "./dom.js";
 
 const PAGE = "/limits/";
-const CODES = new Set(["rate_limit_exceeded", "insufficient_quota"]);
+const WORDS = {
+  rate_limit_exceeded: "See your limits",
+  insufficient_quota: "See your limits",
+  model_not_found: "See which models you may use",
+};
 
-/** @param {{code?: string}} error @returns {HTMLElement | null} null where it was no limit */
+/** @param {{code?: string}} error @returns {HTMLElement | null} null where that page does not help */
 export function limitsLink({ code = "" }) {
-  return CODES.has(code) ? element("a", { href: PAGE }, "See your limits") : null;
+  return code in WORDS ? element("a", { href: PAGE }, WORDS[code]) : null;
 }

@@ -101,7 +101,7 @@ export class ModelPicker {
     this.button.setAttribute("aria-label", `Model: ${name}`);
     const focused = this.list.contains(document.activeElement) ? document.activeElement.dataset.model : null;
     this.list.replaceChildren(...this.models.map((model) => this.#option(model, model === current)));
-    if (!this.models.length) this.list.append(element("p", { class: "muted" }, "No model is set up yet."));
+    if (!this.models.length) this.list.append(element("p", { class: "muted" }, "There is no model for you yet. Ask an administrator."));
     if (focused) this.list.querySelector(`[data-model="${CSS.escape(focused)}"]`)?.focus();
   }
 
