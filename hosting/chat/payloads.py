@@ -8,13 +8,14 @@ from hosting.models import Conversation, Generation, HostedModel, Message
 
 
 def conversation_line(conversation: Conversation) -> dict[str, Any]:
-    """For the list. The row comes from `with_is_generating`."""
+    """For the list. The row comes from `with_is_generating`, and `matching` where one searches."""
     return {
         "id": str(conversation.pk),
         "title": conversation.title,
         "updated_at": conversation.updated_at.isoformat(),
         "is_pinned": conversation.is_pinned,
         "is_generating": getattr(conversation, "is_generating", False),
+        "snippet": getattr(conversation, "snippet", None),
     }
 
 

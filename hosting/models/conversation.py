@@ -6,10 +6,14 @@ import uuid
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, Subquery, Value
+from django.db.models.functions import Greatest, Lower, StrIndex, Substr
 from django.utils import timezone
 
 from hosting.models.generation import Generation
+
+_CHARACTERS_BEFORE = 12  # of what was found: a line of the list has room for some 35
+_SNIPPET_CHARACTERS = 120
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
@@ -17,9 +21,13 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         return self.filter(owner_id=person_id)
 
     def matching(self, text: str) -> ConversationQuerySet:
-        """Those with `text` in the title or in a message."""
+        """Those with `text` in title or message, with a `snippet` of the first such message."""
         said = Message.objects.filter(conversation=OuterRef("pk"), content__icontains=text)
-        return self.filter(Q(title__icontains=text) | Exists(said))
+        begins = StrIndex(Lower("content"), Lower(Value(text))) - _CHARACTERS_BEFORE
+        snippet = Substr("content", Greatest(begins, 1), _SNIPPET_CHARACTERS)
+        return self.filter(Q(title__icontains=text) | Exists(said)).annotate(
+            snippet=Subquery(said.values_list(snippet)[:1])
+        )
 
     def with_is_generating(self) -> ConversationQuerySet:
         running = Generation.objects.open().filter(

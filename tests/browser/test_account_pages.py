@@ -29,6 +29,12 @@ def test_every_page_is_accessible_and_fits(open_page: OpenPage, width: int, them
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
 
 
+def test_on_a_phone_the_ways_to_the_pages_leave_room_for_the_page(open_page: OpenPage) -> None:
+    page = open_page("/usage/", 390)
+    head = page.locator(".site-header").bounding_box()
+    assert head and head["height"] <= 150
+
+
 def test_a_new_keys_example_works_as_it_is_shown(open_page: OpenPage) -> None:
     page = open_page("/accounts/keys/")
     page.get_by_label("Name").fill("terminal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 
 import pytest
@@ -42,6 +43,19 @@ def test_search_finds_by_title(named: tuple[Chat, str]) -> None:
     expect(chat.title_of_row(0)).to_have_text(title)
     chat.page.get_by_label("Search conversations").fill("no such words anywhere")
     expect(chat.page.get_by_text("No conversation matches.")).to_be_visible()
+
+
+def test_search_shows_why_a_conversation_was_found(named: tuple[Chat, str]) -> None:
+    chat, title = named
+    words = f"zwieback {time.time_ns()}"
+    chat.ask(words)
+    chat.page.get_by_label("Search conversations").fill(words.upper())
+    expect(chat.rows).to_have_count(1)
+    snippet = chat.rows.locator(".conversation-snippet")
+    expect(snippet).to_have_text(words)
+    name, why = chat.title_of_row(0).bounding_box(), snippet.bounding_box()
+    assert name and why and why["y"] >= name["y"] + name["height"]
+    expect(chat.title_of_row(0)).to_have_text(title)
 
 
 def test_a_pinned_conversation_is_first(named: tuple[Chat, str]) -> None:

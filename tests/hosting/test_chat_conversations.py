@@ -92,6 +92,20 @@ def test_search_looks_into_titles_and_messages(
     assert listed(page, q="nothing like it") == []
 
 
+def test_what_is_found_in_a_message_is_shown_around_it(page: Client, person: User) -> None:
+    long = Conversation.objects.create(owner=person, title="Long")
+    for text in ("Nothing here", f"{'before ' * 50}Zwieback{' after' * 50}", "zwieback again"):
+        Message.objects.create(conversation=long, role="user", content=text)
+    Conversation.objects.create(owner=person, title="Of zwieback")
+    found = page.get("/chat/conversations", {"q": "zwieback"}).json()["conversations"]
+    snippets = {one["title"]: one["snippet"] for one in found}
+    assert snippets["Long"].index("Zwieback") == 12
+    assert len(snippets["Long"]) == 120
+    assert snippets["Of zwieback"] is None
+    plain = page.get("/chat/conversations").json()["conversations"]
+    assert {one["snippet"] for one in plain} == {None}
+
+
 def test_the_list_tells_what_is_being_answered(
     page: Client, person: User, conversation: Conversation
 ) -> None:
