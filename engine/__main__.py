@@ -54,7 +54,12 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     memory = DeviceMemory(explicit_ceiling_bytes=config.memory_limit_bytes)
     prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
     vitals = Vitals(engine_name=config.name, memory=memory)
-    transport = Transport(redis_url=config.redis_url, engine_name=config.name, status=vitals.status)
+    transport = Transport(
+        redis_url=config.redis_url,
+        engine_name=config.name,
+        status=vitals.status,
+        is_clearing=prefixes.is_clearing,
+    )
     worker = build_worker(
         config, transport=transport, memory=memory, vitals=vitals, prefixes=prefixes
     )

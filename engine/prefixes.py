@@ -49,6 +49,10 @@ class Prefixes:
             rows=rows,
         )
 
+    def is_clearing(self) -> bool:
+        """Whether something that was ordered to go is not gone. From any thread."""
+        return self.cache.is_clearing or (self._io is not None and self._io.is_maintaining)
+
     def close(self) -> None:
         """What is still to be written gets a moment."""
         if self._io is not None and not self._io.close(wait_seconds=_CLOSE_SECONDS):

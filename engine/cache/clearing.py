@@ -71,9 +71,9 @@ class Clearing:
             order = self._orders[0]
             slice_ = [order.nodes.popleft() for _ in range(min(self._left, len(order.nodes)))]
             self._left -= len(slice_)
+            order.do([node for node in slice_ if self._records.nodes.get(node.key) is node])
             if not order.nodes:
                 self._orders.popleft()
-            order.do([node for node in slice_ if self._records.nodes.get(node.key) is node])
 
     def _remove(self, nodes: Sequence[Node], tiers: Sequence[CacheTier]) -> None:
         self._records.remove([one for node in nodes for one in node.records()], tiers=tiers)

@@ -105,7 +105,7 @@ class CacheIO:
         self._results: deque[Result] = deque()
         self._cancelled: set[str] = set()
         self._is_stopping = False
-        self._is_working = False
+        self._job: _Job | None = None  # that is being done
         self._is_holding = False
         self._thread = threading.Thread(target=self._loop, name="cache-io", daemon=True)
         self._thread.start()
@@ -174,7 +174,14 @@ class CacheIO:
     def is_idle(self) -> bool:
         """Nothing is queued or being done."""
         with self._condition:
-            return not self._jobs and not self._is_working
+            return not self._jobs and self._job is None
+
+    @property
+    def is_maintaining(self) -> bool:
+        """Some of what `maintain` was given is not done."""
+        with self._condition:
+            jobs = self._jobs if self._job is None else [self._job, *self._jobs]
+            return any(job.priority == _MAINTAIN for job in jobs)
 
     def close(self, *, wait_seconds: float) -> bool:
         """Finish what is queued, at most this long, then stop; whether everything was done."""
@@ -208,13 +215,13 @@ class CacheIO:
 
     def _next_job(self) -> _Job:
         with self._condition:
-            self._is_working = False
+            self._job = None
             while (seconds := self._pause_seconds()) > 0:
                 self._condition.wait(seconds)
             if not self._jobs:
                 self._add(_SAVE, self._sweep)
-            self._is_working = True
-            return heapq.heappop(self._jobs)
+            self._job = heapq.heappop(self._jobs)
+            return self._job
 
     def _pause_seconds(self) -> float:
         """Until the next job may begin, if none comes meanwhile."""

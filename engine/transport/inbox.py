@@ -26,6 +26,7 @@ class Inbox:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._messages: list[Received] = []
+        self._is_obeying = False
         self._is_configured = False
         self._error: Exception | None = None
         self._wanted: dict[str, int] = {}
@@ -48,15 +49,23 @@ class Inbox:
             self._error = error
             self._changed.notify()
 
+    @property
+    def has_orders(self) -> bool:
+        """Some that were not taken, or not obeyed: who takes has obeyed what was taken before."""
+        with self._changed:
+            return self._is_obeying or any(map(_is_order, self._messages))
+
     def take(self, wait_seconds: float) -> list[Received]:
         """Raises TransportDied."""
         with self._changed:
+            self._is_obeying = False
             self._changed.wait_for(self._has_any, timeout=wait_seconds)
             if self._error is not None:
                 raise TransportDied from self._error
             if not self._has_any():
                 return []
             taken, self._messages = self._messages, []
+            self._is_obeying = any(map(_is_order, taken))
             for model, n in _num_deliveries(taken).items():
                 self._wanted[model] = self._wanted.get(model, 0) - n
             self._invitations = _for_others(self._invitations, taken)
@@ -82,6 +91,10 @@ class Inbox:
 
     def _has_any(self) -> bool:
         return self._error is not None or (self._is_configured and bool(self._messages))
+
+
+def _is_order(message: Received) -> bool:
+    return isinstance(message, wire.Notice)
 
 
 def _num_deliveries(messages: Iterable[Received]) -> collections.Counter[str]:

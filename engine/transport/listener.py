@@ -31,11 +31,13 @@ class Listener:
         engine_name: str,
         inbox: Inbox,
         on_work: Callable[[], None],
+        is_clearing: Callable[[], bool],
         closing: threading.Event,
     ) -> None:
         self._redis = connection
         self._inbox = inbox
         self._on_work = on_work
+        self._is_clearing = is_clearing
         self._closing = closing
         self._cursors: dict[str, str] = {}
         self._forgot_key = wire.Keys.engine_forgot(engine_name)
@@ -83,8 +85,9 @@ class Listener:
         return last[0][0] if last else _BEGINNING
 
     def _note_forgot(self) -> None:
-        """A turn after it was handed over: who dies before that hears it again."""
-        if self._forgot != self._cursors[wire.Keys.FORGET]:
+        """When it is gone: who dies before that hears it again."""
+        has_news = self._forgot != self._cursors[wire.Keys.FORGET]
+        if has_news and not self._inbox.has_orders and not self._is_clearing():
             self._forgot = self._cursors[wire.Keys.FORGET]
             self._redis.set(self._forgot_key, self._forgot)
 

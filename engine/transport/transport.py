@@ -38,8 +38,15 @@ class Transport:
     """All methods may be called from the model thread; only `close` waits for Redis, a while."""
 
     def __init__(
-        self, *, redis_url: str, engine_name: str, status: Callable[[], wire.EngineStatus]
+        self,
+        *,
+        redis_url: str,
+        engine_name: str,
+        status: Callable[[], wire.EngineStatus],
+        is_clearing: Callable[[], bool],
     ) -> None:
+        """`is_clearing`: whether something that was ordered to go is not gone. It is asked in a
+        thread of its own, like `status`."""
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._wake = threading.Event()
@@ -55,6 +62,7 @@ class Transport:
             engine_name=engine_name,
             inbox=self._inbox,
             on_work=self._look_for_work,
+            is_clearing=is_clearing,
             closing=self._closing,
         )
         heartbeat = Heartbeat(

@@ -35,9 +35,14 @@ def starting(url: str) -> Iterator[Start]:
     """Starts transports and closes them after the test."""
     started: list[Transport] = []
 
-    def start(name: str = "engine-1") -> Transport:
+    def start(
+        name: str = "engine-1", *, is_clearing: Callable[[], bool] = lambda: False
+    ) -> Transport:
         transport = Transport(
-            redis_url=url, engine_name=name, status=lambda: make_status(name, beat_at=time.time())
+            redis_url=url,
+            engine_name=name,
+            status=lambda: make_status(name, beat_at=time.time()),
+            is_clearing=is_clearing,
         )
         transport.start()
         started.append(transport)
@@ -176,10 +181,10 @@ def test_who_was_down_hears_what_to_forget_and_nothing_else(rig: Rig, start: Sta
     rig.client.forget_tenant("while Redis lost its memory")
     first = start()
     assert receive(first, wire.ForgetTenant)[-1].tenant == "while Redis lost its memory"
-    wait_until(lambda: has_acted_on_all(rig))
+    wait_until(lambda: has_acted_on_all(rig, first))
     rig.client.forget_tenant("heard")
     assert receive(first, wire.ForgetTenant) == [wire.ForgetTenant(tenant="heard")]
-    wait_until(lambda: has_acted_on_all(rig))
+    wait_until(lambda: has_acted_on_all(rig, first))
     first.close()
     rig.client.load_model("demo")
     rig.client.forget_tenant("missed")
@@ -195,7 +200,7 @@ def test_who_was_down_hears_what_to_forget_however_much_was_said_since(
     rig.client.forget_tenant("heard")
     first = start()
     receive(first, wire.ForgetTenant)
-    wait_until(lambda: has_acted_on_all(rig))
+    wait_until(lambda: has_acted_on_all(rig, first))
     first.close()
     rig.client.forget_tenant("missed")
     rig.queue("a")
@@ -218,7 +223,28 @@ def test_what_is_forgotten_again_and_again_is_kept_once(rig: Rig, start: Start) 
     ]
 
 
-def has_acted_on_all(rig: Rig) -> bool:
+def test_only_what_is_gone_is_not_heard_again(rig: Rig, start: Start) -> None:
+    answers = iter((True, True, False))
+    rig.client.publish_models((DEMO,))
+    rig.client.forget_tenant("slowly")
+    first = start(is_clearing=lambda: next(answers))
+    receive(first, wire.ForgetTenant)
+    wait_until(lambda: has_acted_on_all(rig, first))
+    assert next(answers, None) is None, "asked until it was gone"
+
+
+def test_what_was_taken_and_not_obeyed_is_heard_again(rig: Rig, start: Start) -> None:
+    rig.client.publish_models((DEMO,))
+    rig.client.forget_tenant("taken")
+    first = start()
+    receive(first, wire.ForgetTenant)
+    first.close()
+    assert receive(start(), wire.ForgetTenant)[-1] == wire.ForgetTenant(tenant="taken")
+
+
+def has_acted_on_all(rig: Rig, transport: Transport) -> bool:
+    """`transport` has obeyed what it took, and has told so."""
+    assert transport.receive(0.0) == []
     last = rig.redis.xrevrange(wire.Keys.FORGET, count=1)[0][0]
     return bool(rig.redis.get(wire.Keys.engine_forgot("engine-1")) == last)
 
@@ -349,7 +375,12 @@ def test_a_transport_that_breaks_says_so_to_the_engine(rig: Rig, start: Start) -
 def test_the_model_thread_gives_way_for_first_tokens_alone(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    transport = Transport(redis_url=rig.url, engine_name="e", status=lambda: make_status("e"))
+    transport = Transport(
+        redis_url=rig.url,
+        engine_name="e",
+        status=lambda: make_status("e"),
+        is_clearing=lambda: False,
+    )
     naps: list[float] = []
     monkeypatch.setattr("engine.transport.transport.time.sleep", naps.append)
     given_way = []
