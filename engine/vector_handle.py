@@ -253,7 +253,7 @@ class VectorHandle:
         width = self._width(seconds)
         short = [[one for one in p.inputs if len(one.token_ids) <= width] for p in pending]
         return [
-            Pending(inputs=inputs, arrived_at=one.arrived_at)
+            dataclasses.replace(one, inputs=inputs)
             for one, inputs in zip(pending, short, strict=True)
             if inputs
         ]

@@ -20,7 +20,7 @@ class VectorRequest:
             for place, row in enumerate(work.inputs)
         ]
         inputs.sort(key=lambda one: len(one.token_ids))
-        self.pending = Pending(inputs=inputs, arrived_at=arrived_at)
+        self.pending = Pending(inputs=inputs, priority=work.priority, arrived_at=arrived_at)
         self._load_seconds = load_seconds
         self._started_at: float | None = None
         self._first_at: float | None = None

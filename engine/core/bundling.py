@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from engine import wire
 from engine.core.cost import CostModel
+from engine.core.urgency import urgency
 
-_AGEING = 0.5  # a second waited weighs as much as half a second of work less
 _MOST_TOKENS = 8192  # padding included; more at once computes no faster
 _SIMILAR_FACTOR = 2
 
@@ -32,6 +33,7 @@ class Pending:
     """What is still to be computed of one request, shortest first. `arrived_at`: seconds."""
 
     inputs: list[Input]
+    priority: wire.Priority
     arrived_at: float
 
     @property
@@ -48,8 +50,8 @@ def plan_bundle(
     max_rows: int,
     fits: Fits = lambda num_rows, num_tokens: True,
 ) -> tuple[Input, ...]:
-    """At least one input, and as many as fit into `seconds`. The request with least left goes
-    first, but waiting counts; others fill what room is left with inputs of its lengths."""
+    """At least one input, and as many as fit into `seconds`. The most urgent request goes first;
+    others fill what room is left with inputs of its lengths."""
     ordered = sorted(pending, key=lambda one: _urgency(one, cost, now))
     inputs = [one for request in ordered for one in request.inputs]
     bundle = [inputs[0]]
@@ -74,4 +76,5 @@ def plan_bundle(
 def _urgency(request: Pending, cost: CostModel, now: float) -> float:
     num_rows = len(request.inputs)
     work = cost.predict(request.num_tokens // num_rows, rows=num_rows)
-    return work - _AGEING * (now - request.arrived_at)
+    waited = now - request.arrived_at
+    return urgency(work, waited_seconds=waited, priority=request.priority)

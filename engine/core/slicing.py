@@ -10,14 +10,12 @@ their shapes come back from prompt to prompt.
 
 from __future__ import annotations
 
-from engine import wire
 from engine.core.cost import CostModel
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
 from engine.core.step import Slice
+from engine.core.urgency import urgency
 
-_AGEING = 0.5  # a second waited weighs as much as half a second of work less
-_PATIENCE_SECONDS = {wire.Priority.API: 15.0, wire.Priority.BATCH: 60.0}  # as in lua/_queue.lua
 EFFICIENT_TOKENS = 512  # in one forward; a larger one only delays its rows
 EFFICIENT_ON_GRID_TOKENS = 2048  # half as many are as many more shapes
 ANY_SHAPE_SCORES = 2**19  # queries by keys; slices of fewer need no plan (model/cuda_attention.py)
@@ -86,8 +84,8 @@ def _may_go_on(sequence: Sequence, resting: set[str]) -> bool:
 
 def _urgency(sequence: Sequence, cost: CostModel, now: float) -> float:
     work = cost.predict(sequence.slice_tokens_left, start=sequence.computed_tokens)
-    patience = _PATIENCE_SECONDS.get(sequence.priority, 0.0)
-    return work - _AGEING * (now - sequence.arrived_at - patience)
+    waited = now - sequence.arrived_at
+    return urgency(work, waited_seconds=waited, priority=sequence.priority)
 
 
 def _tokens_to_stop(sequence: Sequence) -> int:

@@ -79,12 +79,18 @@ class Rig:
         )
         self.events: dict[str, list[wire.Event]] = {}
 
-    def add(self, request_id: str, *inputs: tuple[int, ...], **changes: Any) -> None:
+    def add(
+        self,
+        request_id: str,
+        *inputs: tuple[int, ...],
+        priority: wire.Priority = wire.Priority.API,
+        **changes: Any,
+    ) -> None:
         work = wire.VectorWork(
             request_id=request_id,
             model="m",
             tenant="user:1",
-            priority=wire.Priority.API,
+            priority=priority,
             submitted_at=self.clock(),
             accepted_at=self.clock(),
             inputs=inputs,
@@ -130,6 +136,16 @@ def test_inputs_of_several_requests_share_a_turn() -> None:
         rig.add(name, (1, 2, 3), (4, 5, 6))
     rig.finish()
     assert len(rig.computer.runs) == 1
+
+
+def test_a_person_goes_before_a_stored_batch_that_has_less_left() -> None:
+    rig = Rig(max_rows=1)
+    rig.add("batch", (1,) * 30, priority=wire.Priority.BATCH)
+    rig.add("person", (2,) * 40, (2,) * 40, priority=wire.Priority.INTERACTIVE)
+    rig.turn()
+    rig.turn()
+    assert "batch" not in rig.events
+    assert rig.scores("person") == {0: 80, 1: 80}
 
 
 def test_who_decodes_waits_no_longer_than_a_stall() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from engine import wire
 from engine.core.bundling import Fits, Input, Pending, plan_bundle
 from engine.core.cost import CostModel
 
@@ -17,12 +20,17 @@ def learned() -> CostModel:
     return cost
 
 
-def request(name: str, *lengths: int, waited: float = 0.0) -> Pending:
+def request(
+    name: str,
+    *lengths: int,
+    waited: float = 0.0,
+    priority: wire.Priority = wire.Priority.INTERACTIVE,
+) -> Pending:
     inputs = [
         Input(request_id=name, place=place, token_ids=(7,) * length)
         for place, length in enumerate(sorted(lengths))
     ]
-    return Pending(inputs=inputs, arrived_at=NOW - waited)
+    return Pending(inputs=inputs, priority=priority, arrived_at=NOW - waited)
 
 
 def bundle(
@@ -51,6 +59,23 @@ def test_who_has_waited_long_is_not_passed_by_newcomers_for_ever() -> None:
         ("newcomer", 30)
     ]
     assert bundle(request("many", *[30] * 40, waited=3.0), newcomer, max_rows=1) == [("many", 30)]
+
+
+@pytest.mark.parametrize(
+    ("priority", "patience"), [(wire.Priority.API, 15), (wire.Priority.BATCH, 60)]
+)
+def test_a_lower_class_waits_until_its_patience_has_ended(
+    priority: wire.Priority, patience: float
+) -> None:
+    """It has less to do by 0.6 s, which counts like 1.2 s of waiting."""
+    person = request("person", *[30] * 21)
+
+    def first(waited: float) -> str:
+        lower = request("lower", 30, waited=waited, priority=priority)
+        return bundle(lower, person, max_rows=1)[0][0]
+
+    assert first(patience - 1.3) == "person"
+    assert first(patience - 1.1) == "lower"
 
 
 def test_inputs_of_other_lengths_wait_rather_than_be_padded() -> None:
