@@ -1,17 +1,11 @@
 -- One step's events of all rows, fenced. ARGV, for each row:
---   id, fence, seq of the first event, tokens delivered after the last one, prompt tokens that were not computed
---   if it ends the request (-1 if not), n, n events
+--   id, fence, seq of the first event, tokens delivered after the last one, what its prompt cost if it ends the
+--   request (-1 if not), n, n events
 -- Returns per row the seq that Redis expects next, or FORGOTTEN, or VOID. Sent again, it does nothing twice.
-local CACHED_COST = 0.02 -- of a token that is computed: what a repeated prompt takes of a cold one
 local replies = {}
 
-local function settle_served(id, cached)
-  local prompt, tokens = unpack(redis.call('HMGET', request_key(id), 'prompt_tokens', 'tokens'))
-  settle(id, prompt - cached * (1 - CACHED_COST) + tokens)
-end
-
-local function emit(id, fence, first_seq, tokens, cached, first, last)
-  local is_terminal = cached >= 0
+local function emit(id, fence, first_seq, tokens, prompt_cost, first, last)
+  local is_terminal = prompt_cost >= 0
   local state, stored_fence, seq, born, owner, tokens_at_crash, crashes = unpack(redis.call('HMGET',
     request_key(id), 'state', 'fence', 'seq', 'born', 'owner', 'tokens_at_crash', 'crashes'))
   if state == 'ended' and tonumber(stored_fence or 0) == fence then return tonumber(seq) end
@@ -28,7 +22,7 @@ local function emit(id, fence, first_seq, tokens, cached, first, last)
     clear_suspect(owner, id)
   end
   if is_terminal then
-    settle_served(id, cached)
+    settle(id, prompt_cost + tokens)
     end_request(id)
   end
   return seq

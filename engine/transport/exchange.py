@@ -180,11 +180,11 @@ def _guest_arguments(model: str, invitation: Invitation) -> Iterator[str | int]:
     yield from (model, invitation.lowest_class.value, len(tenants), *tenants)
 
 
-def _row_arguments(held: Held, last: int) -> Iterator[str | int]:
+def _row_arguments(held: Held, last: int) -> Iterator[str | float]:
     """`last`: the seq after the last event that this call stores."""
     ends = held.is_ended and last == len(held.events)
     yield from (held.request_id, held.fence, held.stored, held.tokens)
-    yield held.cached_tokens if ends else -1
+    yield held.prompt_cost if ends else -1
     yield last - held.stored
     yield from itertools.islice(held.events, held.stored, last)
 

@@ -12,6 +12,8 @@ from typing import Any
 from engine import wire
 from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery
 
+CACHED_COST = 0.02  # of a token that is computed: what a repeated prompt takes of a cold one
+
 # What a restored request keeps of its hash; the script sets the rest itself.
 _KEPT_FIELDS = (
     "born",
@@ -46,6 +48,8 @@ class Held:
     events: list[str]
     stored: int
     tokens: int
+    has_begun: bool = False  # in this engine
+    read_tokens: int | None = None  # how far its prompt has come, cached tokens included, if told
     cached_tokens: int = 0  # of the prompt, as the end tells
     is_ended: bool = False
     ended_at: float | None = None
@@ -56,11 +60,33 @@ class Held:
 
     def add(self, event: wire.Event) -> None:
         self.events.append(wire.encode(event))
-        if isinstance(event, wire.Delta):
-            self.tokens += len(event.token_ids)
+        match event:
+            case wire.Delta(token_ids=token_ids):
+                self.tokens += len(token_ids)
+            case wire.Started() | wire.Resumed():
+                self.has_begun = True
+            case wire.Prefilled(done_tokens=done_tokens):
+                self.read_tokens = max(self.read_tokens or 0, done_tokens)
         if isinstance(event, wire.TERMINAL_EVENTS):
             self.is_ended = True
             self.cached_tokens = _cached_tokens(event)
+
+    @property
+    def prompt_cost(self) -> float:
+        """What was read of the prompt takes of its tenant's share. Nobody pays for what is read
+        again because a row gave way."""
+        read_tokens = self._num_read
+        cached_tokens = min(self.cached_tokens, read_tokens)
+        return read_tokens - cached_tokens * (1 - CACHED_COST)
+
+    @property
+    def _num_read(self) -> int:
+        if not (self.has_begun or self.tokens):
+            return 0
+        prompt_tokens = int(self.values["prompt_tokens"])
+        if self.tokens or self.read_tokens is None:
+            return prompt_tokens
+        return min(self.read_tokens, prompt_tokens)
 
 
 def _cached_tokens(end: wire.Event) -> int:

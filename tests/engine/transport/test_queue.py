@@ -100,24 +100,6 @@ def test_the_end_corrects_what_was_charged_in_advance(rig: Rig) -> None:
     assert pull_ids(engine, 2) == ["quiet2", "talker2"]
 
 
-def test_cached_tokens_cost_what_copying_them_does(rig: Rig) -> None:
-    engine = rig.engine()
-    for tenant in ("user:again", "user:a new one"):
-        rig.submit(tenant, tenant=tenant)
-        rig.admit_all(num_prompt_tokens=5000)
-    pull_ids(engine, 2)
-    usage = wire.Usage(prompt_tokens=5000, cached_tokens=4900, completion_tokens=1)
-    emit(engine, "user:again", make_delta(1), wire.replace(make_finished(), usage=usage))
-    emit(engine, "user:a new one", make_delta(1), make_finished(prompt_tokens=5000))
-
-    assert service_of(rig, "user:again") == pytest.approx(100 + 0.02 * 4900 + 1)
-    assert service_of(rig, "user:a new one") == 5001
-
-
-def service_of(rig: Rig, tenant: str) -> float:
-    return float(rig.redis.zscore("hearth:idle:api:demo", tenant))
-
-
 def test_people_go_before_scripts_and_scripts_before_batches(rig: Rig) -> None:
     for priority in reversed(wire.Priority):
         rig.queue(f"{priority}1", f"{priority}2", priority=priority)
