@@ -213,16 +213,22 @@ def hold_to_memory(
 
 
 def fitting(estimate: Estimate, limits: Limits, *, rows: list[Sequence], held: int) -> Fitting:
-    """Rows that are ready join those that decode as far as a layer of all can be copied, and the
-    longest row's next slice is computed if its smallest fits. What does not fit waits until rows
-    have left. `held`: bytes of all these rows' caches."""
+    """Rows that are ready join those that decode as far as a layer of all can be copied, and
+    prompts are read whose smallest slice fits. What does not fit waits until rows have left.
+    `held`: bytes of all these rows' caches."""
     free_bytes = limits.room_bytes
-    context = max((one.computed_tokens for one in rows if one.slice_tokens_left > 0), default=0)
-    slicing = estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, context)
     return Fitting(
         most_joins=_most_joins(estimate, rows, room_bytes=free_bytes + held),
-        may_slice=slicing <= free_bytes,
+        no_room_for=frozenset(
+            one.request_id
+            for one in rows
+            if one.slice_tokens_left > 0 and _next_slice_bytes(estimate, one) > free_bytes
+        ),
     )
+
+
+def _next_slice_bytes(estimate: Estimate, prompt: Sequence) -> int:
+    return estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, prompt.computed_tokens)
 
 
 def _most_joins(estimate: Estimate, rows: list[Sequence], *, room_bytes: int) -> int:

@@ -53,10 +53,11 @@ class Limits:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fitting:
     """What of a step there is memory for: so many of the rows that are ready may join, the first
-    ones; the next slice. Where nobody decodes, one row joins or one slice is computed anyway."""
+    ones; the next slice of every prompt but those of `no_room_for`, which are request_ids. Where
+    nobody decodes, one row joins or one slice is computed anyway."""
 
     most_joins: int = 1 << 20
-    may_slice: bool = True
+    no_room_for: frozenset[str] = frozenset()
 
 
 NO_LIMITS = Limits(is_quiet=True)

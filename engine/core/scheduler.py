@@ -20,7 +20,7 @@ from engine.core.guests import Holders, Invitation, most_guests
 from engine.core.limits import ALL_FITS, Fitting
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Sequence, Status
-from engine.core.slicing import EFFICIENT_ON_GRID_TOKENS, EFFICIENT_TOKENS, plan_slices
+from engine.core.slicing import EFFICIENT_ON_GRID_TOKENS, EFFICIENT_TOKENS, plan_slices, with_room
 from engine.core.step import Drawn, Outcome, Step
 
 _FIRST_DECODES, _FIRST_SLICES = 16, 4  # turns of a loaded model
@@ -133,8 +133,10 @@ class Scheduler:
         self._others = others
         most_joins = fitting.most_joins if self._batch else max(1, fitting.most_joins)
         ready = [one for one in self._prefilling if one.may_join][:most_joins]
-        may_slice = fitting.may_slice or not (self.is_decoding or ready)
-        prompts = [one for one in self._prefilling if one.slice_tokens_left > 0 and may_slice]
+        prompts = [one for one in self._prefilling if one.slice_tokens_left > 0]
+        if fitting.no_room_for:
+            readable = with_room(prompts, fitting.no_room_for, cost=self.cost, now=now)
+            prompts = readable if readable or self.is_decoding or ready else prompts
         someone_decodes = others is not None or self.is_decoding or bool(ready)
         in_turn = self._in_turn(prompts, ready, someone_decodes=someone_decodes) if prompts else []
         if in_turn or not prompts:

@@ -10,6 +10,9 @@ their shapes come back from prompt to prompt.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from math import inf
+
 from engine.core.cost import CostModel
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
@@ -76,6 +79,16 @@ def plan_slices(
         if spent >= min(seconds, _LONG_TURN_SECONDS):
             break
     return tuple(slices)
+
+
+def with_room(
+    prompts: list[Sequence], no_room_for: Collection[str], *, cost: CostModel, now: float
+) -> list[Sequence]:
+    """Those that memory has room for, but nobody who is less urgent than one that it has none for:
+    that one would else be passed for ever."""
+    held_back = [one for one in prompts if one.request_id in no_room_for]
+    first = min((_urgency(one, cost, now) for one in held_back), default=inf)
+    return [one for one in prompts if _urgency(one, cost, now) < first]
 
 
 def _may_go_on(sequence: Sequence, resting: set[str]) -> bool:

@@ -260,11 +260,17 @@ def test_of_ready_rows_as_many_join_as_fit_with_the_copy_of_a_layer() -> None:
     assert joins(0) == 0
 
 
-def test_a_slice_waits_for_room_for_its_context() -> None:
+def test_a_slice_waits_for_room_for_its_own_context() -> None:
     rows = [sequence("short", 100), sequence("long", 30_000)]
     rows[1].computed_tokens = 29_000
-    needed = ESTIMATE.grown_slice_bytes(SMALLEST_SLICE_TOKENS, 29_000)
-    for free_bytes, tier_bytes in ((needed, 0), (0, needed), (needed // 2, 0)):
+    short, long = (
+        ESTIMATE.grown_slice_bytes(SMALLEST_SLICE_TOKENS, one.computed_tokens) for one in rows
+    )
+    for free_bytes, tier_bytes, waiting in (
+        (long, 0, set()),
+        (0, long, set()),
+        (short, 0, {"long"}),
+        (short - 1, 0, {"short", "long"}),
+    ):
         limits = Limits(free_bytes=free_bytes, tier_bytes=tier_bytes)
-        may_slice = fitting(ESTIMATE, limits, rows=rows, held=0).may_slice
-        assert may_slice is (free_bytes + tier_bytes >= needed)
+        assert fitting(ESTIMATE, limits, rows=rows, held=0).no_room_for == waiting

@@ -7,13 +7,15 @@ guests   a row beyond the number is of somebody who has none, of the class of on
 held     the device holds the rows of those who live; others' leave in the next step
 reading  nobody is read before one who has less left to read, but who has waited for longer: a
          second of reading weighs two of waiting, and a lower class's wait begins with its patience.
-         So nobody is passed by who comes later than twice the own reading and the own patience.
+         So nobody is passed by who comes later than twice the own reading and the own patience,
+         not even who waits for memory
+memory   while somebody decodes, nobody is read for whose slice there is no room
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from collections.abc import Sequence as Many
 
 from engine import wire
@@ -43,12 +45,24 @@ class RowLaws:
         self._line: list[Sequence] = []
         self._rows: dict[int, Sequence] = {}  # in the order in which they were given
         self.num_passed = self.num_guests = self.num_read = 0  # so often was there a choice
+        self.num_held_back = 0
 
-    def begin(self, step: Step, *, held: set[int], living: Many[Sequence], now: float) -> None:
-        """`living`: the model's requests in the order of their arrival."""
+    def begin(
+        self,
+        step: Step,
+        *,
+        held: set[int],
+        living: Many[Sequence],
+        now: float,
+        no_room_for: Collection[str] = (),
+    ) -> None:
+        """`living`: the model's requests in the order of their arrival. `no_room_for`: requests
+        whose next slice memory has no room for."""
         self._follow(living)
         self._give_rows()
         self._check_held(held.difference(step.leaves))
+        if self._scheduler.is_decoding:
+            self._check_room(step, no_room_for)
         if step.slices and self._scheduler.cost._num_learned >= LEARNING_SLICES:
             self._check_reading(step, now)
 
@@ -109,6 +123,13 @@ class RowLaws:
     def _check_held(self, held: set[int]) -> None:
         if strays := held.difference(self._rows):
             self._broken.append(f"rows {strays} of nobody are held")
+
+    def _check_room(self, step: Step, no_room_for: Collection[str]) -> None:
+        read = [self._rows[row_id] for one in step.slices for row_id in one.row_ids]
+        self.num_held_back += bool(no_room_for)
+        for one in read:
+            if one.request_id in no_room_for:
+                self._broken.append(f"{one.request_id} is read, and memory has no room for it")
 
     def _check_reading(self, step: Step, now: float) -> None:
         starts: dict[int, int] = {}
