@@ -118,8 +118,7 @@ class Scheduler:
         """Take away the row of one of `rows`: its request waits in front and goes on from its
         tokens. The row leaves in the next step."""
         self._take_row(sequence)
-        sequence.forget_computed()
-        self._waiting.insert(0, sequence)
+        self._wait_again([sequence])
 
     @property
     def has_prompts(self) -> bool:
@@ -176,9 +175,7 @@ class Scheduler:
         }
         rows = [self._live[row_id] for row_id in row_ids if row_id in self._live]
         culprit = self._bisection.report_failure(one.request_id for one in rows)
-        self._waiting = [*self._live.values(), *self._waiting]
-        for sequence in self._live.values():
-            sequence.forget_computed()
+        self._wait_again(self._live.values())
         for step in self._in_flight:
             self._ledger.note_in_flight(step, -1)
         self._live, self._prefilling, self._batch = {}, [], []
@@ -231,6 +228,13 @@ class Scheduler:
                 rows.remove(sequence)
                 if sequence.computed_tokens > 0:
                     self._gone.append(sequence.row_id)
+
+    def _wait_again(self, sequences: Iterable[Sequence]) -> None:
+        """In front, with others who have lost their rows, in the order of their arrival."""
+        for sequence in sequences:
+            sequence.forget_computed()
+            self._waiting.append(sequence)
+        self._waiting.sort(key=lambda one: one.arrived_at if one.has_lost_row else inf)
 
     def _in_turn(
         self, prompts: list[Sequence], ready: list[Sequence], *, someone_decodes: bool

@@ -47,6 +47,7 @@ class Sequence:
         self.token_ids: list[int] = [*work.prompt_token_ids, *delivered_token_ids]
         self.arrived_at = arrived_at
         self.row_id: int | None = None
+        self.has_lost_row = False  # memory was short, or a step failed
         self.status = Status.WAITING
         self.computed_tokens = 0
         self.sliced_tokens = 0
@@ -108,6 +109,7 @@ class Sequence:
         """Go back to the start of the queue: what the device held for this row is lost."""
         self.status = Status.WAITING
         self.row_id = None
+        self.has_lost_row = True
         self.computed_tokens = 0
         self.sliced_tokens = 0
         self.boundaries = ()

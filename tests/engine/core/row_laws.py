@@ -1,6 +1,7 @@
 """Whose turn it is, held against a run of one model: who gets a row, who is read, what is held.
 
-line     who waits is passed by nobody, but for a bisection that holds it back and by guests
+line     who waits is passed by nobody, but for a bisection that holds it back and by guests; who
+         has lost a row stands in front, the oldest first
 rows     none stays free while somebody may run
 guests   a row beyond the number is of somebody who has none, of the class of one who holds several
          or of a higher one
@@ -43,6 +44,7 @@ class RowLaws:
         self._scheduler = scheduler
         self._broken = broken
         self._line: list[Sequence] = []
+        self._in_front: set[int] = set()  # who has lost a row
         self._rows: dict[int, Sequence] = {}  # in the order in which they were given
         self.num_passed = self.num_guests = self.num_read = 0  # so often was there a choice
         self.num_held_back = 0
@@ -69,17 +71,25 @@ class RowLaws:
     def preempted(self, sequence: Sequence) -> None:
         """It stands in front."""
         self._rows = {key: one for key, one in self._rows.items() if one is not sequence}
-        self._line.insert(0, sequence)
+        self._line_up_again([sequence])
 
     def _follow(self, living: Many[Sequence]) -> None:
         """Who has gone; who lost a row with a step that failed, and stands in front; who is new."""
         ids = set(map(id, living))
+        self._in_front &= ids
         rows = {key: one for key, one in self._rows.items() if id(one) in ids}
         lost = [one for key, one in rows.items() if one.row_id != key]
         self._rows = {key: one for key, one in rows.items() if one.row_id == key}
-        self._line = [*lost, *(one for one in self._line if id(one) in ids)]
+        self._line = [one for one in self._line if id(one) in ids]
+        self._line_up_again(lost)
         known = {id(one) for one in (*self._line, *self._rows.values())}
         self._line += [one for one in living if id(one) not in known]
+
+    def _line_up_again(self, lost: list[Sequence]) -> None:
+        self._in_front.update(map(id, lost))
+        again = [*lost, *(one for one in self._line if id(one) in self._in_front)]
+        again.sort(key=lambda one: one.arrived_at)
+        self._line = [*again, *(one for one in self._line if id(one) not in self._in_front)]
 
     def _give_rows(self) -> None:
         given = {one.row_id: one for one in self._line if one.row_id is not None}

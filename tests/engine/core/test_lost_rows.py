@@ -47,6 +47,20 @@ def test_who_lost_a_row_gets_the_next_one() -> None:
     assert house.scheduler.admit()[0] is first
 
 
+def test_who_lost_a_row_goes_before_a_younger_one_that_lost_its_own_later() -> None:
+    """Memory takes rows at several times, and a small one may come between."""
+    house = House()
+    house.ask("oldest")
+    older = house.ask("older")
+    house.turn_until_decoding(2)
+    house.clock.now += 1
+    younger = house.ask("younger")
+    house.scheduler.preempt(older)
+    assert house.scheduler.admit(lambda one: one is younger) == [younger]
+    house.scheduler.preempt(younger)
+    assert house.scheduler.admit() == [older]
+
+
 def test_who_was_computed_by_the_step_before_may_be_to_blame_as_well() -> None:
     """The device works ahead: what a step breaks may show when the next one is submitted."""
     house = House()
