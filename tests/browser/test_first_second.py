@@ -66,6 +66,14 @@ def test_words_typed_but_not_sent_stay(tab: Chat) -> None:
     expect(tab.bubbles).to_have_count(0)
 
 
+def test_what_was_searched_for_before_the_scripts_are_there_is_found(tab: Chat) -> None:
+    modules = Held(tab.page, MODULES)
+    tab.page.goto("/", wait_until="commit")
+    tab.page.get_by_label("Search conversations").fill("no such words anywhere")
+    modules.let_go()
+    expect(tab.page.get_by_text("No conversation matches.")).to_be_visible()
+
+
 def test_words_sent_before_the_models_are_known_go_to_the_chosen_one(tab: Chat) -> None:
     models = Held(tab.page, MODELS)
     tab.page.goto("/")

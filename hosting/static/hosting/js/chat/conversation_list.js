@@ -36,6 +36,7 @@ export class ConversationList {
     this.more = byId("more-conversations");
     this.menu = byId("conversation-menu");
     this.search = byId("search");
+    this.#query = this.search.value.trim(); // typed before this ran, or put back by the browser
     this.more.addEventListener("click", () => this.#loadMore());
     this.#listenToSearch();
     this.#listenToMenu();
