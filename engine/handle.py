@@ -359,7 +359,7 @@ class ModelHandle:
         live.is_kept = True  # nothing that its row computed is worth keeping,
         self._keeping.distrust(live)  # nor what it was filled from
         self._forget(live.request_id)
-        return self._failed(live.request_id, live.answer.usage, error)
+        return self._failed(live.request_id, live.usage, error)
 
     def _failed(self, request_id: str, usage: wire.Usage, error: Exception) -> Events:
         fields = {"request_id": request_id, "model": self.spec.name}

@@ -138,14 +138,18 @@ class LiveRequest:
         assert ending is not None
         return wire.Finished(
             reason=ending.reason,
-            usage=self.answer.usage,
+            usage=self.usage,
             timings=self._timings(),
             stop_string=ending.stop_string,
             prefix=self.prefix,
         )
 
     def failed(self, code: wire.Code, detail: str) -> wire.Failed:
-        return wire.Failed(code=code, detail=detail, usage=self.answer.usage)
+        return wire.Failed(code=code, detail=detail, usage=self.usage)
+
+    @property
+    def usage(self) -> wire.Usage:
+        return self.answer.usage if self.has_started else self.delivery.usage
 
     def row_status(self, *, now: float) -> wire.RowStatus:
         work, sequence = self.delivery.work, self.sequence

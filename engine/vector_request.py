@@ -63,6 +63,8 @@ class VectorRequest:
 
     @property
     def usage(self) -> wire.Usage:
+        if self._started_at is None:
+            return self.delivery.usage
         return wire.Usage(prompt_tokens=self.work.num_tokens)
 
     def row_status(self, *, now: float) -> wire.RowStatus:

@@ -32,9 +32,10 @@ class Delivery:
 
     @property
     def usage(self) -> wire.Usage:
-        """What earlier attempts have spent."""
+        """What earlier attempts have spent: nothing where none has begun."""
+        has_begun = self.cached_tokens is not None or bool(self.delivered_token_ids)
         return wire.Usage(
-            prompt_tokens=len(self.work.prompt_token_ids),
+            prompt_tokens=len(self.work.prompt_token_ids) if has_begun else 0,
             cached_tokens=self.cached_tokens or 0,
             completion_tokens=len(self.delivered_token_ids),
         )
@@ -52,7 +53,8 @@ class VectorDelivery:
 
     @property
     def usage(self) -> wire.Usage:
-        return wire.Usage(prompt_tokens=self.work.num_tokens)
+        """Likewise."""
+        return wire.Usage(prompt_tokens=self.work.num_tokens if self.attempt > 1 else 0)
 
 
 AnyDelivery = Delivery | VectorDelivery

@@ -206,7 +206,16 @@ def test_a_cancel_ends_it_at_once() -> None:
     last = rig.events["a"][-1]
     assert isinstance(last, wire.Finished)
     assert last.reason == wire.FinishReason.CANCELLED
+    assert last.usage.prompt_tokens == 5000
     assert rig.handle.is_idle
+
+
+def test_nobody_pays_for_texts_that_nobody_began_to_read() -> None:
+    rig = Rig(stall_ms=10)
+    rig.add("a", (1,) * 5000)
+    rig.note(rig.handle.cancel("a"))
+    last = rig.events["a"][-1]
+    assert isinstance(last, wire.Finished) and last.usage.prompt_tokens == 0
 
 
 def test_a_failure_ends_only_the_request_that_caused_it() -> None:
