@@ -43,7 +43,7 @@ def test_a_slice_that_does_not_fit_waits_until_nobody_decodes() -> None:
 
 def test_a_short_prompt_is_read_while_a_long_one_of_its_model_waits_for_memory() -> None:
     bench = Bench()
-    bench.add("decodes", prompt_tokens=10, max_tokens=200)
+    bench.add("decodes", prompt_tokens=20, max_tokens=200)
     while "decodes" not in bench.drawn_at:
         bench.turn()
     bench.add("long", prompt_tokens=5000)
