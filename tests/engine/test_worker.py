@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from engine import wire
 from engine.core.delivery import Dropped
 from engine.residents import TURN_SECONDS
@@ -140,19 +138,6 @@ def test_cancel_ends_a_request_that_waits_for_its_model() -> None:
     engine.turn()
     end = engine.transport.ends["a"]
     assert isinstance(end, wire.Finished) and end.reason is wire.FinishReason.CANCELLED
-
-
-@pytest.mark.parametrize("num_turns", [2, 12])
-def test_nobody_pays_for_a_prompt_that_nobody_began_to_read(num_turns: int) -> None:
-    """It waits for its model, or for a row."""
-    engine = Engine(spec("fake", max_rows=1))
-    engine.ask("before", max_tokens=50)
-    engine.ask("a")
-    engine.turn(num_turns)
-    engine.transport.send(wire.Cancel(request_id="a"))
-    engine.turn()
-    end = engine.transport.ends["a"]
-    assert isinstance(end, wire.Finished) and end.usage == wire.Usage(prompt_tokens=0)
 
 
 def test_a_dropped_request_is_silent() -> None:
