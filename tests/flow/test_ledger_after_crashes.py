@@ -12,6 +12,7 @@ from tests.stack import Stack
 
 pytestmark = pytest.mark.stack
 TOKENS = 1200
+SEEN = 5
 LEDGER = "accounts_usagerecord"
 
 
@@ -20,7 +21,7 @@ def sum_of(stack: Stack, column: str, table: str, where: str = "1 = 1") -> int:
 
 
 def finish(one: RunningAnswer) -> None:
-    """A killed web process cuts its streams; what they belong to goes on."""
+    """A killed web process cuts its streams, and what they belong to is cancelled."""
     with contextlib.suppress(OpenAIError, AssertionError, OSError):
         one.text()
 
@@ -33,14 +34,15 @@ def test_ledger_budgets_and_tokens_agree(
     before = stack.rows(f"SELECT coalesce(max(id), 0) FROM {LEDGER}")[0][0]
     running = start_all(client, endless, [fresh_prompt() for _ in range(4)], max_tokens=TOKENS)
     for one in running:
-        one.wait_for_chunks(5)
+        one.wait_for_chunks(SEEN)
     old = stack.kill(victim)
     stack.wait_restarted(victim, old)
     for one in running:
         finish(one)
     stack.wait_settled()
     lines = stack.rows(f"SELECT completion_tokens FROM {LEDGER} WHERE id > {before}")
-    assert [tokens for (tokens,) in lines] == [TOKENS] * 4
+    least = SEEN if victim == "web" else TOKENS
+    assert len(lines) == 4 and all(least <= tokens <= TOKENS for (tokens,) in lines)
     charged = sum_of(stack, "charged_tokens", LEDGER)
     spent = sum_of(stack, "tokens", "accounts_spending", "subject LIKE 'user:%'")
     assert (
