@@ -113,7 +113,10 @@ class TimedEngine:
         spec = wire.ModelSpec(name=MODEL_NAME, path=str(model_folder), max_rows=NUM_ROWS)
         self._rig.client.publish_models((spec,))
         self.transport = Transport(
-            redis_url=redis_url, engine_name=MODEL_NAME, status=parts.vitals.status
+            redis_url=redis_url,
+            engine_name=MODEL_NAME,
+            status=parts.vitals.status,
+            is_clearing=parts.prefixes.is_clearing,
         )
         self._worker = build_worker(
             parts.config,
