@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import mlx.core as mx
 import pytest
 
+from tests.bench.rivals import step_timer
 from tests.bench.step_timer import DeviceClock, Moment, Outside
+from tests.tiny_models import tiny_model_path
 
 
 def test_what_the_device_computes_meanwhile_is_not_on_the_critical_path() -> None:
@@ -36,3 +39,10 @@ def test_the_device_is_the_thread_that_mlx_computes_in() -> None:
     begun, idled, computed = moments
     assert idled.device - begun.device < 0.002
     assert computed.device - idled.device > 0.005
+
+
+def test_steps_of_a_whole_engine_are_timed(tmp_path: Path) -> None:
+    with step_timer(tiny_model_path("tiny-qwen3"), tmp_path) as timer:
+        times = timer.time(queue=64, steps=3)
+    assert len(times.outside) == len(times.critical) == 3
+    assert all(0 <= some <= all_ for some, all_ in zip(times.critical, times.outside, strict=True))
