@@ -40,9 +40,10 @@ def test_ledger_budgets_and_tokens_agree(
     for one in running:
         finish(one)
     stack.wait_settled()
-    lines = stack.rows(f"SELECT completion_tokens FROM {LEDGER} WHERE id > {before}")
+    lines = stack.rows(f'SELECT completion_tokens, "end" FROM {LEDGER} WHERE id > {before}')
     least = SEEN if victim == "web" else TOKENS
-    assert len(lines) == 4 and all(least <= tokens <= TOKENS for (tokens,) in lines)
+    assert len(lines) == 4 and all(least <= tokens <= TOKENS for tokens, _ in lines)
+    assert all((end == "cancelled") == (tokens < TOKENS) for tokens, end in lines)
     charged = sum_of(stack, "charged_tokens", LEDGER)
     spent = sum_of(stack, "tokens", "accounts_spending", "subject LIKE 'user:%'")
     assert (
