@@ -48,6 +48,7 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     from engine.metrics import Vitals
     from engine.model.memory import DeviceMemory
     from engine.prefixes import Prefixes
+    from engine.warmth import Warmth
 
     _raise_open_files()
     check_name(config.redis_url, config.name)
@@ -59,6 +60,7 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
         engine_name=config.name,
         status=vitals.status,
         is_clearing=prefixes.is_clearing,
+        weigh=Warmth(prefixes.cache).weigh,
     )
     worker = build_worker(
         config, transport=transport, memory=memory, vitals=vitals, prefixes=prefixes

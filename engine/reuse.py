@@ -90,7 +90,7 @@ class PrefixReuse:
         self.spec = spec
         self._cache = cache
         self._rows = rows
-        self._root = root
+        self._root = cache.roots[spec.name] = root
         self._needs = needs
         self._clock = clock
         self._ended: list[Query] = []

@@ -67,6 +67,7 @@ class PrefixCache:
         self.io = io
         self.statistics = CacheStatistics()
         self.costs = RestoreCosts()
+        self.roots: dict[str, bytes] = {}  # by model, where its chains begin
         self._records = Records(memory, io, self.statistics, contents=contents, rows=rows)
         self.nodes = self._records.nodes
         self._revive = contents.revive

@@ -7,18 +7,23 @@
 -- A tenant's virtual time is the cost in tokens it was served, over the weight of its requests; cached tokens cost little.
 -- Lowest goes first. Who returns from idle is lifted to the class's clock: time away earns nothing. What was taken is
 -- charged in advance and settled at its end, which may be long after its tenant has become idle.
+--
+-- An engine says whose long prompts it has in memory, and may have one of those instead of the first in fairness: of the
+-- same tenant, or of one that is at most DEFICIT ahead of it. Everybody is passed by so once, short prompts never.
 
 local CLASSES = { 'interactive', 'api', 'batch' }
 local PATIENCE_MS = { api = 15000, batch = 60000 }
 local OVERDUE_SHARE = 4 -- while a lower class is overdue, it gets every fourth pick
 local MOST_SETTLED = 1e9 -- far above what a request's end adds: then an idle tenant's debt cannot matter any more
 local PACE_MEMORY = 0.95 -- what a taking counts for when the next one comes
+local DEFICIT = 4096 -- tokens of virtual time
 local MAX_PLACED = 200 -- places further back are not worked out: Redis must not stall
 
 local function front_key(model) return 'hearth:front:' .. model end
 local function suspects_key(model) return 'hearth:suspects:' .. model end
 local function waiting_key(model) return 'hearth:waiting:' .. model end
 local function pace_key(model) return 'hearth:pace:' .. model end
+local function long_key(model) return 'hearth:long:' .. model end -- waiting requests that prefixes matter to
 local function clock_key(model, class) return 'hearth:clock:' .. class .. ':' .. model end
 local function ring_key(model, class) return 'hearth:ring:' .. class .. ':' .. model end
 local function idle_key(model, class) return 'hearth:idle:' .. class .. ':' .. model end
@@ -50,6 +55,7 @@ local function push(model, class, tenant, id)
   redis.call('HSET', request_key(id), 'order', order)
   redis.call('ZADD', line_key(model, class, tenant), order, id)
   redis.call('ZADD', oldest_key(model, class), order, id)
+  if redis.call('HGET', request_key(id), 'is_long') == '1' then redis.call('SADD', long_key(model), id) end
   if not redis.call('ZSCORE', ring_key(model, class), tenant) then
     lift_into_ring(model, class, tenant)
   end
@@ -69,6 +75,7 @@ local function leave_queue(model, class, tenant, id)
   redis.call('ZREM', front_key(model), id)
   redis.call('ZREM', suspects_key(model), id)
   redis.call('ZREM', oldest_key(model, class), id)
+  redis.call('SREM', long_key(model), id)
   local line = line_key(model, class, tenant)
   if redis.call('ZREM', line, id) == 1 and redis.call('EXISTS', line) == 0 then
     local virtual_time = redis.call('ZSCORE', ring_key(model, class), tenant)
@@ -123,11 +130,33 @@ local function take_out(model, one)
   return one.id
 end
 
-local function take_fair(model, now)
+-- Whether `id` waits where it may go before `first`; with its tenant.
+local function may_go_before(model, first, id)
+  local class, tenant = unpack(redis.call('HMGET', request_key(id), 'priority', 'tenant'))
+  if class ~= first.class or not redis.call('ZSCORE', line_key(model, class, tenant), id) then return false end
+  return redis.call('ZSCORE', ring_key(model, class), tenant) - first.virtual_time <= DEFICIT, tenant
+end
+
+-- The one of `preferred` that may go before `first`, or `first`.
+local function prefer(model, first, preferred)
+  local is_long, is_passed = unpack(redis.call('HMGET', request_key(first.id), 'is_long', 'is_passed'))
+  if not is_long or is_passed then return first end
+  for _, id in ipairs(preferred) do
+    local may_go, tenant = may_go_before(model, first, id)
+    if id == first.id then return first end
+    if may_go then
+      redis.call('HSET', request_key(first.id), 'is_passed', 1)
+      return { id = id, class = first.class, tenant = tenant }
+    end
+  end
+  return first
+end
+
+local function take_fair(model, now, preferred)
   local first = next_fair(model, now)
   if not first then return nil end
   redis.call('SET', clock_key(model, first.class), first.virtual_time)
-  return take_out(model, first)
+  return take_out(model, prefer(model, first, preferred))
 end
 
 -- The next of `lowest` class or a higher one whose tenant is not among so many `absent` ones.

@@ -1,7 +1,7 @@
 -- intake -> fair queue. Returns {outcome, number waiting, ms until there may be room}; a full queue
 -- changes nothing. What is submitted again was let in before, and is whatever waits now.
-local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant, look_ahead =
-  unpack(ARGV)
+local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant, look_ahead,
+  is_long = unpack(ARGV)
 local state, model, tenant, class, weight, is_again = unpack(redis.call('HMGET', request_key(id),
   'state', 'model', 'tenant', 'priority', 'weight', 'is_again'))
 
@@ -28,6 +28,7 @@ end
 
 redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost / weight,
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
+if is_long == '1' then redis.call('HSET', request_key(id), 'is_long', 1) end
 if tonumber(deadline_at) > 0 then redis.call('ZADD', 'hearth:deadlines', deadline_at, id) end
 push(model, class, tenant, id) -- first: Redis wakes whom it concerns in this order
 append_event(id, accepted)

@@ -1,9 +1,11 @@
--- fair queue -> engine. ARGV: engine, lease_ms, the event of a passed deadline, how many models,
---   (model, how many)..., then of guests, one each: (model, lowest class, n, n tenants who may not)...
--- Returns per request {hash as a flat list, its events}.
-local engine, lease_ms, deadline_failed, num_models = unpack(ARGV, 1, 4)
+-- fair queue -> engine. ARGV: engine, lease_ms, the event of a passed deadline, how many models and preferred requests,
+--   (model, how many)..., preferred ids..., then of guests, one each: (model, lowest class, n, n tenants who may not)...
+-- Returns {per request {hash as a flat list, its events}, the models of which long prompts still wait}.
+local engine, lease_ms, deadline_failed, num_models, num_preferred = unpack(ARGV, 1, 5)
 local now = now_ms()
-local pulled = {}
+local pulled, with_long = {}, {}
+local after_models = 5 + 2 * num_models
+local preferred = { unpack(ARGV, after_models + 1, after_models + num_preferred) }
 
 local function take(model)
   local id = take_oldest(model, front_key(model))
@@ -15,7 +17,7 @@ local function take(model)
       return id
     end
   end
-  return take_fair(model, now)
+  return take_fair(model, now, preferred)
 end
 
 local function give_up(id)
@@ -54,17 +56,17 @@ local function pull(model, wanted, take_one)
   note_pace(model, num_taken, now)
 end
 
-local first_guest = 5 + 2 * num_models
-for i = 5, first_guest - 1, 2 do
+for i = 6, after_models, 2 do
   local model = ARGV[i]
   pull(model, tonumber(ARGV[i + 1]), function() return take(model) end)
+  if redis.call('EXISTS', long_key(model)) == 1 then table.insert(with_long, model) end
 end
 
-local i = first_guest
+local i = after_models + num_preferred + 1
 while i <= #ARGV do
   local model, lowest, num_absent, absent = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), {}
   for j = i + 3, i + 2 + num_absent do absent[ARGV[j]] = true end
   pull(model, 1, function() return take_guest(model, lowest, absent, num_absent) end)
   i = i + 3 + num_absent
 end
-return pulled
+return { pulled, with_long }

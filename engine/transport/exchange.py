@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from engine import wire
 from engine.core.delivery import AnyDelivery, Dropped
 from engine.core.guests import NO_INVITATIONS, Invitation
+from engine.transport.choice import Choice, Weigh
 from engine.transport.connection import Connection, Scripts
 from engine.transport.held import Held, delivery_from, held_from
 
@@ -39,8 +40,12 @@ logger = logging.getLogger(__name__)
 class Exchange:
     """All requests that this engine has leased, and the calls that keep Redis up to date."""
 
-    def __init__(self, connection: Connection, *, engine_name: str) -> None:
+    def __init__(
+        self, connection: Connection, *, engine_name: str, weigh: Weigh | None = None
+    ) -> None:
+        """`weigh`: None: what waits is taken in the queue's order."""
         self._scripts = Scripts(connection)
+        self._choice = Choice(self._scripts, weigh) if weigh else None
         self._engine_name = engine_name
         self._held: dict[str, Held] = {}
         self._behind: dict[str, Held] = {}  # of those the ones of which Redis lacks events
@@ -61,8 +66,11 @@ class Exchange:
         guests = [part for pair in invitations.items() for part in _guest_arguments(*pair)]
         if not wanted and not guests:
             return []
-        known = (self._engine_name, _LEASE_MS, FAILED_DEADLINE, len(wanted) // 2)
-        pulled = self._scripts("pull", *known, *wanted, *guests)
+        preferred = self._choice.preferred(rows) if self._choice else []
+        known = (self._engine_name, _LEASE_MS, FAILED_DEADLINE, len(wanted) // 2, len(preferred))
+        pulled, with_long = self._scripts("pull", *known, *wanted, *preferred, *guests)
+        if self._choice:
+            self._choice.note_waiting(with_long)
         deliveries = []
         for request_id, values, history in pulled:
             held = held_from(request_id, _pairs(values), history)

@@ -26,6 +26,7 @@ _FAILED_MODEL = wire.encode(
     )
 )
 RawEntry = tuple[str, dict[str, str]]
+_LONG_PROMPT_TOKENS = 1024  # from here on an engine may prefer one that it has in memory
 _TYPICAL_OUTPUT_TOKENS = 256  # what an answer is charged in advance, corrected at its end
 
 
@@ -114,6 +115,7 @@ class IntakeQueue:
             spec.max_queue,
             spec.max_queue_per_tenant,
             wire.look_ahead(spec.max_rows),
+            int(isinstance(work, wire.Work) and prompt_tokens >= _LONG_PROMPT_TOKENS),
         )
         return Admission(outcome=outcome, num_waiting=num_waiting, room_seconds=room_ms / 1000)
 

@@ -19,6 +19,7 @@ from engine import wire
 from engine.core.delivery import AnyDelivery
 from engine.core.guests import NO_INVITATIONS, Invitation
 from engine.transport.bundle import Haste, Published
+from engine.transport.choice import Weigh
 from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
 from engine.transport.heartbeat import Heartbeat
@@ -44,9 +45,10 @@ class Transport:
         engine_name: str,
         status: Callable[[], wire.EngineStatus],
         is_clearing: Callable[[], bool],
+        weigh: Weigh,
     ) -> None:
-        """`is_clearing`: whether something that was ordered to go is not gone. It is asked in a
-        thread of its own, like `status`."""
+        """`is_clearing`: whether something that was ordered to go is not gone. `weigh`: how much of
+        a waiting prompt is in memory. Both are asked in other threads, like `status`."""
         self._inbox = Inbox()
         self._outbox = Outbox()
         self._wake = threading.Event()
@@ -56,7 +58,7 @@ class Transport:
         self._may_find_work = threading.Event()
         self._next_renewal = 0.0
         self._next_poll = 0.0
-        self._exchange = Exchange(connect(redis_url), engine_name=engine_name)
+        self._exchange = Exchange(connect(redis_url), engine_name=engine_name, weigh=weigh)
         listener = Listener(
             connect(redis_url, is_blocking=True),
             engine_name=engine_name,

@@ -30,7 +30,7 @@ class Engine:
 
     def __init__(self, rig: Rig, name: str) -> None:
         self.name = name
-        self.exchange: Exchange = rig.engine(name)
+        self.exchange: Exchange = rig.engine(name, weigh=warm_tokens)
         self.next_token: dict[str, int] = {}
 
     def pull(self, n: int) -> None:
@@ -101,7 +101,7 @@ class World:
             priority = self.rng.choice(list(wire.Priority))
             generate = make_generate(request_id, tenant=tenant, priority=priority)
             self.rig.client.submit(generate)
-        self.rig.admit_all()
+        self.rig.admit_all(num_prompt_tokens=self.rng.choice([4, 2000]))
 
     def pull(self) -> None:
         self.rng.choice(self.engines).pull(self.rng.randint(1, 4))
@@ -168,6 +168,12 @@ class World:
             self.step()
             self.read()
         raise AssertionError(f"some request never ends: {self.open}")
+
+
+def warm_tokens(work: wire.Work) -> Callable[[], int]:
+    """Every other request has some of its prompt in memory, the later ones more."""
+    number = int(work.request_id[1:])
+    return lambda: 256 * number * (number % 2)
 
 
 def next_event(token: int) -> wire.Event:

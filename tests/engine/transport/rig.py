@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine import wire
+from engine.transport.choice import Weigh
 from engine.transport.connection import Scripts, connect
 from engine.transport.exchange import Exchange
 from engine.transport.intake_queue import IntakeQueue
@@ -20,9 +21,9 @@ class Rig:
         self.intake = IntakeQueue(url, name="intake-1")
         self.scripts = Scripts(self.redis)
 
-    def engine(self, name: str = "engine-1") -> Exchange:
+    def engine(self, name: str = "engine-1", *, weigh: Weigh | None = None) -> Exchange:
         """A new life of an engine: what a former one of this name held is released."""
-        engine = Exchange(connect(self.url), engine_name=name)
+        engine = Exchange(connect(self.url), engine_name=name, weigh=weigh)
         engine.release_former_life()
         return engine
 
@@ -49,9 +50,9 @@ class Rig:
                     self.intake.conclude(entry, wire.Refused(code=code, detail="full"))
         return outcomes
 
-    def queue(self, *request_ids: str, **changes: object) -> None:
+    def queue(self, *request_ids: str, num_prompt_tokens: int = 4, **changes: object) -> None:
         self.submit(*request_ids, **changes)
-        self.admit_all()
+        self.admit_all(num_prompt_tokens=num_prompt_tokens)
 
     def refresh_places(self) -> None:
         """As intake does it, however short ago the last time was."""

@@ -43,6 +43,7 @@ def starting(url: str) -> Iterator[Start]:
             engine_name=name,
             status=lambda: make_status(name, beat_at=time.time()),
             is_clearing=is_clearing,
+            weigh=lambda work: lambda: 0,
         )
         transport.start()
         started.append(transport)
@@ -380,6 +381,7 @@ def test_the_model_thread_gives_way_for_first_tokens_alone(
         engine_name="e",
         status=lambda: make_status("e"),
         is_clearing=lambda: False,
+        weigh=lambda work: lambda: 0,
     )
     naps: list[float] = []
     monkeypatch.setattr("engine.transport.transport.time.sleep", naps.append)
