@@ -143,9 +143,8 @@ local function prefer(model, first, preferred)
   if not is_long or is_passed then return first end
   for _, id in ipairs(preferred) do
     local may_go, tenant = may_go_before(model, first, id)
-    if id == first.id then return first end
     if may_go then
-      redis.call('HSET', request_key(first.id), 'is_passed', 1)
+      redis.call('HSET', request_key(first.id), 'is_passed', 1) -- or it is the first itself, which leaves
       return { id = id, class = first.class, tenant = tenant }
     end
   end

@@ -8,13 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine import wire
 from tests.engine.transport.rig import Rig
+from tests.makers import make_work
 from tests.tiny_models import tiny_model_path
 from tests.waiting import wait_until
 
@@ -28,10 +30,10 @@ def environment(redis_url: str, folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def engine_process(
-    rig: Rig, redis_url: str, folder: Path, **changes: str
+    rig: Rig, redis_url: str, folder: Path, max_rows: int = 8, **changes: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     path = str(tiny_model_path("tiny-qwen3"))
-    rig.client.publish_models((wire.ModelSpec(name="demo", path=path),))
+    rig.client.publish_models((wire.ModelSpec(name="demo", path=path, max_rows=max_rows),))
     settings = environment(redis_url, folder) | changes
     process = subprocess.Popen(COMMAND, cwd=ROOT, env=settings)
     try:
@@ -41,6 +43,14 @@ def engine_process(
     finally:
         process.kill()
         process.wait()
+
+
+def ask(rig: Rig, request_id: str, token_ids: Sequence[int], *, max_tokens: int = 2) -> None:
+    rig.submit(request_id, max_tokens=max_tokens)
+    (entry,) = rig.intake.entries()
+    work = make_work(wire.decode(entry.message))
+    work = msgspec.structs.replace(work, prompt_token_ids=tuple(token_ids))
+    rig.intake.admit(entry, work, wire.ModelSpec(name="demo", path="/"))
 
 
 def answer_one(rig: Rig, number: int) -> None:
@@ -89,3 +99,18 @@ def test_an_engine_has_the_name_that_its_environment_says(redis_url: str, tmp_pa
     rig = Rig(redis_url)
     with engine_process(rig, redis_url, tmp_path, HEARTH_ENGINE_NAME="engine-2"):
         wait_until(lambda: [one.engine for one in rig.client.engines()] == ["engine-2"], seconds=60)
+
+
+def test_an_engine_asks_first_for_what_it_has_in_memory(redis_url: str, tmp_path: Path) -> None:
+    rig = Rig(redis_url)
+    known = range(1, 1500)
+    with engine_process(rig, redis_url, tmp_path, max_rows=1):
+        ask(rig, "former", known)
+        wait_until(lambda: rig.ended() == ["former"], seconds=60)
+        ask(rig, "running", range(2000, 0, -1), max_tokens=300)
+        wait_until(lambda: any(isinstance(one, wire.Delta) for one in rig.events("running")))
+        ask(rig, "first", range(3, 1500))
+        ask(rig, "second", range(2, 1500))
+        ask(rig, "goes on", [*known, *range(300)])
+        wait_until(lambda: len(rig.ended()) == 5)
+    assert rig.ended() == ["former", "running", "first", "goes on", "second"]

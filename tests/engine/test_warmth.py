@@ -10,6 +10,7 @@ import pytest
 
 from engine import wire
 from engine.cache.prefix import PrefixCache
+from engine.cache.record import Kind
 from engine.reuse import owners_of
 from engine.warmth import Warmth
 from tests.engine.cache.toys import HYBRID, ROOT, compute, make_cache, query
@@ -46,7 +47,10 @@ def test_whole_blocks_that_are_in_memory_count(cache: PrefixCache) -> None:
 def test_what_has_left_memory_does_not(cache: PrefixCache) -> None:
     turn = fresh(1000)
     compute(cache, query(turn))
+    for node in cache.nodes:
+        cache.nodes.put_on_disk(node, Kind.SLICE, 1)
     weight = Warmth(cache).weigh(work_of(turn))
+    assert weight() == 768
     cache.clear("toy", tiers=(wire.CacheTier.MEMORY,))
     assert weight() == 0
 

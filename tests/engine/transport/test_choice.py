@@ -44,6 +44,31 @@ def test_every_other_of_ones_prompts_is_the_one_most_in_memory(rig: Rig) -> None
     assert [*pull_ids(engine), *pull_ids(engine, 4)] == ["d", "a", "c", "b", "e"]
 
 
+def test_where_nothing_is_in_memory_fairness_decides(rig: Rig) -> None:
+    queue_long(rig, "first", "a1", "a2", "a3", tenant="user:a")
+    queue_long(rig, "b1", "b2", "b3", tenant="user:b")
+    engine = engine_that_pulled(rig, Memory())
+    assert pull_ids(engine, 5) == ["b1", "a1", "b2", "a2", "b3"]
+
+
+def test_who_was_preferred_may_be_too_far_ahead_then(rig: Rig) -> None:
+    queue_long(rig, "first", "a1", "a2", "a3", tenant="user:a")
+    rig.queue("b1", "b2", "b3", tenant="user:b", num_prompt_tokens=5000)
+    engine = engine_that_pulled(rig, Memory(b1=512, b2=512, b3=512))
+    assert pull_ids(engine, 6) == ["b1", "b2", "a1", "a2", "b3", "a3"]
+
+
+def test_the_share_of_an_overdue_class_is_its_own(rig: Rig) -> None:
+    queue_long(rig, "overdue", priority=wire.Priority.API)
+    rig.redis.hset(wire.Keys.request("overdue"), "queued_at", 0)
+    chats = [f"chat{number}" for number in range(6)]
+    queue_long(rig, *chats, priority=wire.Priority.INTERACTIVE)
+    engine = engine_that_pulled(rig, Memory(**dict.fromkeys(chats, 512)))
+    pull_ids(engine, 2)
+    rig.redis.zadd("hearth:ring:interactive:demo", {"user:1": 0})
+    assert pull_ids(engine) == ["overdue"]
+
+
 def test_equals_go_in_the_order_of_arrival(rig: Rig) -> None:
     queue_long(rig, "first", "a", "b", "c")
     engine = engine_that_pulled(rig, Memory(a=512, b=512, c=512))
@@ -71,8 +96,10 @@ def test_a_short_prompt_is_not_passed_by(rig: Rig) -> None:
     queue_long(rig, "first")
     rig.queue("short")
     queue_long(rig, "a", "b")
-    engine = engine_that_pulled(rig, Memory(b=1024))
+    memory = Memory(b=1024)
+    engine = engine_that_pulled(rig, memory)
     assert pull_ids(engine, 2) == ["short", "b"]
+    assert memory.read == ["a", "b"]
 
 
 def test_short_prompts_are_not_looked_at(rig: Rig) -> None:
@@ -136,6 +163,7 @@ def test_more_payloads_than_one_answer_holds_are_read_bit_by_bit(rig: Rig) -> No
     queue_long(rig, "first", *(f"r{i:02}" for i in range(20)))
     memory = Memory(r19=1024)
     engine = engine_that_pulled(rig, memory)
-    taken = [pull_ids(engine)[0] for _ in range(6)]
-    assert "r19" in taken[:4]
-    assert len(memory.read) == len(set(memory.read)) <= 20
+    assert pull_ids(engine) == ["r00"]
+    assert memory.read == [f"r{i:02}" for i in range(8)]
+    assert [*pull_ids(engine), *pull_ids(engine)] == ["r01", "r19"]
+    assert len(memory.read) == 20
