@@ -2,8 +2,9 @@
 
 It does not know the files themselves. Every row is under a checksum of its own. Durability: WAL
 with synchronous=OFF; a power cut may cost rows or leave rows without files, and both read as a
-miss. Where the disk has no room for an index, or does not take it, it is one in memory until the
-next start: what lies on the disk is nobody's then. Owner: the cache-io thread.
+miss. A full disk is enough to read an index that is there. Where there is no room for a new one, or
+the disk does not take it, it is one in memory until the next start: what lies on the disk is
+nobody's then. Owner: the cache-io thread.
 """
 
 from __future__ import annotations
@@ -56,11 +57,18 @@ class DiskIndex:
         self.num_corrupt = 0
         self.fault: sqlite3.Error | None = None
         try:
-            self._connection = self._open(path)
+            self._connection = self._open_stored()
             self._rows = self._read_rows()
         except sqlite3.DatabaseError:
             self._connection = self._begin_anew()
             self._rows = []
+
+    def _open_stored(self) -> sqlite3.Connection:
+        """A full disk has no room for what connections share: then this one has it in memory."""
+        try:
+            return self._open(self._path)
+        except sqlite3.OperationalError:
+            return self._open(self._path, is_alone=True)
 
     def _begin_anew(self) -> sqlite3.Connection:
         self._unlink()
@@ -71,7 +79,7 @@ class DiskIndex:
             self._unlink()
             return self._open(None)
 
-    def _open(self, path: Path | None) -> sqlite3.Connection:
+    def _open(self, path: Path | None, *, is_alone: bool = False) -> sqlite3.Connection:
         """In memory without a path."""
         connection = sqlite3.connect(
             path or ":memory:",
@@ -83,13 +91,16 @@ class DiskIndex:
             failed.callback(connection.close)
             if path is not None:
                 path.chmod(0o600)
+            if is_alone:
+                connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             (found,) = connection.execute("PRAGMA user_version").fetchone()
             if found not in (0, FORMAT):
                 raise sqlite3.DatabaseError("another format")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=OFF")
             connection.executescript(_SCHEMA)
-            connection.execute(f"PRAGMA user_version={FORMAT}")
+            if found != FORMAT:  # a full disk takes no write that changes nothing either
+                connection.execute(f"PRAGMA user_version={FORMAT}")
             failed.pop_all()
         return connection
 
@@ -212,10 +223,15 @@ class DiskIndex:
         rows = list(_valid(found))
         self.num_corrupt = len(found) - len(rows)
         if self.num_corrupt:
+            with contextlib.suppress(sqlite3.OperationalError):  # of a full disk: the next time
+                self._replace_all(rows)
+        return rows
+
+    def _replace_all(self, rows: Iterable[Row]) -> None:
+        with self._transaction():
             self._connection.execute("DELETE FROM record")
             for row in rows:
                 self.add(row)
-        return rows
 
 
 def _valid(found: Iterable[tuple]) -> Iterable[Row]:  # type: ignore[type-arg]

@@ -223,31 +223,53 @@ def locked(directory: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("was_there", [True, False])
-def test_a_full_disk_stops_no_start_and_is_told(tmp_path: Path, was_there: bool) -> None:
-    rows = make_rows(3)
-    if was_there:
-        disk = make_disk(tmp_path)
-        disk.save(rows[0], arrays_of(rows[0]))
-        disk.close()
+def test_a_full_disk_stops_no_start_and_is_told(tmp_path: Path) -> None:
+    rows = make_rows(2)
     with no_room():
         disk = make_disk(tmp_path)
         assert disk.counters.last_error
-        assert not disk.save(rows[1], arrays_of(rows[1])).is_persisted
-    assert disk.save(rows[1], arrays_of(rows[1])).is_persisted
+        assert not disk.save(rows[0], arrays_of(rows[0])).is_persisted
+    assert disk.save(rows[0], arrays_of(rows[0])).is_persisted
     assert not disk.counters.hindrance
-    assert disk.load(rows[1].record, rows[1].tokens) is not None
-    while not disk.sweep():
-        pass
-    assert len(record_files(tmp_path)) == 1, "what no index names any more is gone"
+    assert disk.load(rows[0].record, rows[0].tokens) is not None
     disk.close()
     disk = make_disk(tmp_path)
     assert not disk.index.take_rows()
-    assert disk.save(rows[2], arrays_of(rows[2])).is_persisted
+    assert disk.save(rows[1], arrays_of(rows[1])).is_persisted
+
+
+@pytest.mark.parametrize("is_closed", [True, False], ids=["index", "log of the index"])
+@pytest.mark.parametrize("is_spoilt", [True, False], ids=["one spoilt", "all well"])
+def test_what_is_stored_outlives_a_start_on_a_full_disk(
+    tmp_path: Path, is_closed: bool, is_spoilt: bool
+) -> None:
+    first, *kept, late = make_rows(5)
+    before = make_disk(tmp_path)
+    before.save(first, arrays_of(first))
+    if is_spoilt:
+        flip_in_index(tmp_path, "tokens", 0)
+    else:
+        kept.insert(0, first)
+    for row in kept:
+        before.save(row, arrays_of(row))
+    if is_closed:
+        before.close()
+    with no_room():
+        disk = make_disk(tmp_path)
+        assert [one.record for one in disk.index.take_rows()] == [one.record for one in kept]
+        assert all(disk.load(one.record, one.tokens) is not None for one in kept)
+        assert not disk.save(late, arrays_of(late)).is_persisted
+        while not disk.sweep():
+            pass
+    assert disk.save(late, arrays_of(late)).is_persisted
+    disk.close()
+    before.close()
+    rows = make_disk(tmp_path).index.take_rows()
+    assert [one.record for one in rows] == [*(one.record for one in kept), late.record]
 
 
 def test_an_index_that_another_program_holds_stops_neither_start_nor_use(tmp_path: Path) -> None:
-    rows = make_rows(3)
+    rows = make_rows(2)
     disk = make_disk(tmp_path)
     disk.save(rows[0], arrays_of(rows[0]))
     with locked(tmp_path):
@@ -256,9 +278,11 @@ def test_an_index_that_another_program_holds_stops_neither_start_nor_use(tmp_pat
         assert time.monotonic() - started < 8 * LOCKED_SECONDS
         disk.close()
         disk = make_disk(tmp_path)
-        assert disk.save(rows[1], arrays_of(rows[1])).is_persisted
+        assert disk.load(rows[0].record, rows[0].tokens) is not None
+    assert disk.save(rows[1], arrays_of(rows[1])).is_persisted
     disk.close()
-    assert [one.record for one in make_disk(tmp_path).index.take_rows()] == [rows[1].record]
+    kept = [one.record for one in make_disk(tmp_path).index.take_rows()]
+    assert kept == [rows[0].record, rows[1].record]
 
 
 def test_opening_ten_thousand_records_takes_less_than_a_second(tmp_path: Path) -> None:
