@@ -13,45 +13,46 @@ Owner: the model thread.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
 
 from engine.cache.record import RecordKey
+from engine.cache.segment import Held, Segment
 
 PROTECTED_SHARE = 0.8
 PINNED_SHARE = 0.5
 
 
-class _Held(NamedTuple):
-    payload: Any
-    num_bytes: int
-    model: str
-
-
 class MemoryTier:
-    """Invariants: used_bytes is the sum over the segments; a record is in exactly one of them;
-    used_bytes <= budget_bytes after every call, and no model exceeds its share."""
+    """Invariants: a record is in at most one of the segments; used_bytes <= budget_bytes after
+    every call, and no model exceeds its share."""
 
     def __init__(self, *, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self._most_bytes = budget_bytes
-        self.used_bytes = 0
-        self.pinned_bytes = 0
         self.num_evicted = 0
         self.model_bytes: Counter[str] = Counter()
-        self._probation: OrderedDict[RecordKey, _Held] = OrderedDict()
-        self._protected: OrderedDict[RecordKey, _Held] = OrderedDict()
-        self._pinned: OrderedDict[RecordKey, _Held] = OrderedDict()
-        self._protected_bytes = 0
+        self._probation, self._protected, self._pinned = Segment(), Segment(), Segment()
+        self._segments = (self._probation, self._protected, self._pinned)  # as they leave
         self._pins: Counter[RecordKey] = Counter()
         self._shares: dict[str, float] = {}
 
     def __len__(self) -> int:
-        return len(self._probation) + len(self._protected) + len(self._pinned)
+        return sum(len(one.records) for one in self._segments)
 
     def __contains__(self, record: RecordKey) -> bool:
-        return record in self._probation or record in self._protected or record in self._pinned
+        first, second, third = self._segments
+        return record in first.records or record in second.records or record in third.records
+
+    @property
+    def used_bytes(self) -> int:
+        return self._probation.num_bytes + self._protected.num_bytes + self._pinned.num_bytes
+
+    @property
+    def pinned_bytes(self) -> int:
+        return self._pinned.num_bytes
 
     def set_share(self, model: str, share: float) -> list[RecordKey]:
         """The most of the budget that this model's records may fill; what had to go for it."""
@@ -75,8 +76,7 @@ class MemoryTier:
         """Hold a record; what had to go for it, which may be the record itself."""
         if record in self:
             return []
-        self._probation[record] = _Held(payload, num_bytes, model)
-        self.used_bytes += num_bytes
+        self._probation.add(record, Held(payload, num_bytes, model))
         self.model_bytes[model] += num_bytes
         evicted = []
         if model in self._shares and (excess_bytes := self._excess_bytes(model)) > 0:
@@ -87,18 +87,16 @@ class MemoryTier:
 
     def get(self, record: RecordKey) -> Any | None:
         """The payload, without counting as a use."""
-        for segment in (self._probation, self._protected, self._pinned):
-            if (held := segment.get(record)) is not None:
+        for segment in self._segments:
+            if (held := segment.records.get(record)) is not None:
                 return held.payload
         return None
 
     def touch(self, records: Iterable[RecordKey]) -> None:
         """Count a use of each. Give a chain's end first: then its beginning is the youngest."""
         for record in records:
-            if (held := self._probation.pop(record, None)) is not None:
-                self._protect(record, held)
-            elif record in self._protected:
-                self._protected.move_to_end(record)
+            if (held := self._pop_unpinned(record)) is not None:
+                self._protected.add(record, held)
         self._demote()
 
     def pin(self, records: Iterable[RecordKey]) -> list[RecordKey]:
@@ -106,12 +104,11 @@ class MemoryTier:
         limit = int(self.budget_bytes * PINNED_SHARE)
         pinned = []
         for record in records:
-            held = self._find_unpinned(record)
-            if held is not None and self.pinned_bytes + held.num_bytes <= limit:
-                self._take(record)
-                self._pinned[record] = held
-                self.pinned_bytes += held.num_bytes
-            if record in self._pinned:
+            held = self._probation.records.get(record) or self._protected.records.get(record)
+            if held is not None and self._pinned.num_bytes + held.num_bytes <= limit:
+                self._pop_unpinned(record)
+                self._pinned.add(record, held)
+            if record in self._pinned.records:
                 self._pins[record] += 1
                 pinned.append(record)
         return pinned
@@ -119,23 +116,17 @@ class MemoryTier:
     def unpin(self, records: Iterable[RecordKey]) -> None:
         """What pin() returned; it was used just now. What has left meanwhile does not matter."""
         for record in records:
-            if record not in self._pinned:
+            if record not in self._pinned.records:
                 continue
             self._pins[record] -= 1
-            if not self._pins[record]:
-                self._protect(record, self._take_pinned(record))
+            if not self._pins[record] and (held := self._pop_pinned(record)) is not None:
+                self._protected.add(record, held)
         self._demote()
 
     def remove(self, record: RecordKey) -> None:
-        if record in self._pinned:
-            held = self._take_pinned(record)
-        elif (unpinned := self._find_unpinned(record)) is not None:
-            held = unpinned
-            self._take(record)
-        else:
-            return
-        self.used_bytes -= held.num_bytes
-        self.model_bytes[held.model] -= held.num_bytes
+        held = self._pop_unpinned(record) or self._pop_pinned(record)
+        if held is not None:
+            self.model_bytes[held.model] -= held.num_bytes
 
     def shrink(self, to_bytes: int) -> list[RecordKey]:
         """Let go of records until no more than this is held; the budget stays. What went."""
@@ -148,43 +139,30 @@ class MemoryTier:
         if excess_bytes <= 0:
             return []
         leaving: list[RecordKey] = []
-        for record, held in self._oldest_first():
+        for record, held in self._oldest_first(model):
             if excess_bytes <= 0:
                 break
-            if model is None or held.model == model:
-                leaving.append(record)
-                excess_bytes -= held.num_bytes
+            leaving.append(record)
+            excess_bytes -= held.num_bytes
         for record in leaving:
             self.remove(record)
         self.num_evicted += len(leaving)
         return leaving
 
-    def _oldest_first(self) -> Iterator[tuple[RecordKey, _Held]]:
-        yield from self._probation.items()
-        yield from self._protected.items()
-        yield from self._pinned.items()
+    def _oldest_first(self, model: str | None) -> Iterable[tuple[RecordKey, Held]]:
+        return itertools.chain.from_iterable(one.of(model).items() for one in self._segments)
 
-    def _find_unpinned(self, record: RecordKey) -> _Held | None:
-        return self._probation.get(record) or self._protected.get(record)
+    def _pop_unpinned(self, record: RecordKey) -> Held | None:
+        segment = self._protected if record in self._protected.records else self._probation
+        return segment.pop(record)
 
-    def _take(self, record: RecordKey) -> None:
-        if (held := self._protected.pop(record, None)) is not None:
-            self._protected_bytes -= held.num_bytes
-        self._probation.pop(record, None)
-
-    def _take_pinned(self, record: RecordKey) -> _Held:
-        held = self._pinned.pop(record)
-        self.pinned_bytes -= held.num_bytes
-        del self._pins[record]
-        return held
-
-    def _protect(self, record: RecordKey, held: _Held) -> None:
-        self._protected[record] = held
-        self._protected_bytes += held.num_bytes
+    def _pop_pinned(self, record: RecordKey) -> Held | None:
+        self._pins.pop(record, None)
+        return self._pinned.pop(record)
 
     def _demote(self) -> None:
         limit = int(self.budget_bytes * PROTECTED_SHARE)
-        while self._protected_bytes > limit:
-            record, held = self._protected.popitem(last=False)
-            self._protected_bytes -= held.num_bytes
-            self._probation[record] = held
+        while self._protected.num_bytes > limit:
+            record, held = next(iter(self._protected.records.items()))
+            self._protected.pop(record)
+            self._probation.add(record, held)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.record import Kind, RecordKey
 
@@ -52,6 +54,15 @@ def test_pins_are_counted() -> None:
     assert record(0) in tier
 
 
+def test_pins_of_what_has_left_hold_nothing_that_comes_again() -> None:
+    tier = filled(3)
+    tier.pin([record(0)])
+    tier.remove(record(0))
+    tier.put(record(0), 0, num_bytes=100, model="a")
+    tier.unpin(tier.pin([record(0)]))
+    assert tier.pinned_bytes == 0 and record(0) in tier
+
+
 def test_pins_have_half_of_the_budget() -> None:
     tier = filled(10)
     assert len(tier.pin(record(number) for number in range(10))) == 5
@@ -77,6 +88,28 @@ def test_a_model_that_fills_its_share_evicts_its_own() -> None:
     assert tier.model_bytes["a"] == 500
     assert tier.set_share("a", 0.2)
     assert tier.model_bytes["a"] == 200
+
+
+def test_of_a_models_own_the_least_recently_used_leaves_first() -> None:
+    tier = filled(3, model="b")
+    tier.put(record(9), 9, num_bytes=100, model="a")
+    tier.touch([record(1)])
+    tier.touch([record(0)])
+    pinned = tier.pin([record(2)])
+    assert tier.set_share("b", 0.2) == [record(1)]
+    tier.unpin(pinned)
+    assert tier.set_share("b", 0.0) == [record(0), record(2)]
+    assert record(9) in tier
+
+
+def test_a_model_that_fills_its_share_takes_no_longer_behind_much_that_is_older() -> None:
+    tier = filled(20_000, budget=1 << 30)
+    tier.set_share("b", 100 / (1 << 30))
+    started = time.thread_time()
+    for number in range(20_000, 20_500):
+        tier.put(record(number), number, num_bytes=100, model="b")
+    assert time.thread_time() - started < 0.1
+    assert tier.model_bytes["b"] == 100
 
 
 def test_a_removed_record_leaves_no_bytes_behind() -> None:
