@@ -4,7 +4,8 @@ Writing: temp file, index row, rename; in this order, so that a crash at any poi
 without a row, and a row without a file is a miss. No fsync: after a power cut a file may hold
 zeros, which its checksum shows, and that is a miss too.
 Room: least recently used records go first, inline, at most MAX_UNLINKS for one save. A model that
-fills its share of the budget evicts its own records.
+fills its share of the budget evicts its own records. What a lowered limit has left above it is
+trimmed, so many at a time; a save that has freed more than it writes is kept meanwhile.
 A full disk or a failing one stops nothing: the save is counted as dropped and serving goes on.
 Strays: files that a lost index or a dead process left are looked for by name, a few at a time.
 Owner: the cache-io thread.
@@ -103,8 +104,10 @@ class DiskTier:
         file_bytes = sum(map(len, pieces))
         evicted: tuple[RecordKey, ...] = ()
         try:
-            evicted = tuple(self._make_room(row.model, file_bytes))
-            self.counters.hindrance = self._hindrance(row.model, file_bytes)
+            leaving = self._make_room(row.model, file_bytes)
+            evicted = _records_of(leaving)
+            freed_bytes = sum(one.file_bytes for one in leaving)
+            self.counters.hindrance = self._hindrance(row.model, file_bytes, freed_bytes)
             if not self.counters.hindrance:
                 self._write(dataclasses.replace(row, file_bytes=file_bytes), pieces)
                 return SaveOutcome(True, file_bytes, evicted)
@@ -154,9 +157,17 @@ class DiskTier:
             self._count_write_error(error)
 
     def set_share(self, model: str, share: float) -> None:
-        """The most of the budget that this model's records may fill; what is above it leaves when
-        the model's next records come."""
+        """The most of the budget that this model's records may fill."""
         self._shares[model] = share
+
+    def trim(self) -> tuple[RecordKey, ...]:
+        """Let go of some of what is above the limits; what went, nothing where they are kept."""
+        try:
+            leaving = self._evict_above_shares() or self._evict(self._excess_of_all(0))
+        except (OSError, sqlite3.Error) as error:
+            self._count_write_error(error)
+            return ()
+        return _records_of(leaving)
 
     def sweep(self) -> bool:
         """Look at some more names in the folder, unlink strays; whether all were looked at."""
@@ -170,23 +181,34 @@ class DiskTier:
 
     # --- room
 
-    def _make_room(self, model: str, file_bytes: int) -> list[RecordKey]:
-        evicted = self._evict(self._excess_bytes(model, file_bytes), model=model)
+    def _make_room(self, model: str, file_bytes: int) -> list[Row]:
+        leaving = self._evict(self._excess_bytes(model, file_bytes), model=model)
+        excess = self._excess_of_all(file_bytes)
+        return leaving + self._evict(excess, at_most=MAX_UNLINKS - len(leaving))
+
+    def _evict_above_shares(self) -> list[Row]:
+        for model in self._shares:
+            if leaving := self._evict(self._excess_bytes(model, 0), model=model):
+                return leaving
+        return []
+
+    def _excess_of_all(self, file_bytes: int) -> int:
+        """What the budget, or the disk, has too little for these."""
         excess = self.used_bytes + file_bytes - self.limits.budget_bytes
-        excess = max(excess, file_bytes + self.limits.free_floor_bytes - self._free_bytes())
-        return evicted + self._evict(excess, at_most=MAX_UNLINKS - len(evicted))
+        return max(excess, file_bytes + self.limits.free_floor_bytes - self._free_bytes())
 
     def _excess_bytes(self, model: str, file_bytes: int) -> int:
         """What the model's share has too little for these."""
-        share = self._shares.get(model, 1.0)
-        if share >= 1.0:
+        if self._shares.get(model, 1.0) >= 1.0:
             return 0
-        room = int(share * self.limits.budget_bytes) - self.index.model_bytes(model)
-        return file_bytes - room
+        return file_bytes + self.index.model_bytes(model) - self._share_bytes(model)
+
+    def _share_bytes(self, model: str) -> int:
+        return int(self._shares.get(model, 1.0) * self.limits.budget_bytes)
 
     def _evict(
         self, excess: int, *, model: str | None = None, at_most: int = MAX_UNLINKS
-    ) -> list[RecordKey]:
+    ) -> list[Row]:
         if excess <= 0 or not self.used_bytes:
             return []
         leaving: list[Row] = []
@@ -195,17 +217,19 @@ class DiskTier:
                 break
             leaving.append(row)
             excess -= row.file_bytes
-        self.remove([row.record for row in leaving])
+        self.remove(_records_of(leaving))
         self.counters.num_evicted += len(leaving)
         self._free = None
-        return [row.record for row in leaving]
+        return leaving
 
-    def _hindrance(self, model: str, file_bytes: int) -> str:
+    def _hindrance(self, model: str, file_bytes: int, freed_bytes: int) -> str:
         """Why so much may not be written now, for administrators; empty if it may."""
         if self._free_bytes() < self.limits.free_floor_bytes + file_bytes:
             return f"less than {self.limits.free_floor_bytes / 2**30:.3g} GiB are free on its disk"
         if self.written_today_bytes + file_bytes > self.limits.daily_write_bytes:
             return "today's write budget is used up"
+        if file_bytes <= min(freed_bytes, self._share_bytes(model)):
+            return ""
         if self.used_bytes + file_bytes > self.limits.budget_bytes:
             return "its budget is full"
         if self._excess_bytes(model, file_bytes) > 0:
@@ -290,3 +314,7 @@ class DiskTier:
         self.counters.num_write_errors += 1
         self.counters.note(error)
         self.counters.hindrance = self.counters.last_error
+
+
+def _records_of(rows: Sequence[Row]) -> tuple[RecordKey, ...]:
+    return tuple(row.record for row in rows)

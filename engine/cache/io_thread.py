@@ -3,7 +3,8 @@
     model thread --save(row, readout)-->  [ restores | saves, bounded by bytes ]  --> DiskTier
                  <--take_results()-----  restored arrays, as far as they could be had in time
 
-Where there is nothing else to do it sweeps the folder for strays, a few names at a time.
+Where there is nothing else to do it brings the tier down to its limits and looks for strays, a few
+files at a time.
 The model thread never waits for a disk. A save that finds the queue full is dropped and counted at
 once; a restore has a deadline, after which its result is not wanted any more.
 While requests run saves are held, for writing takes processors and the interpreter from them: at
@@ -29,7 +30,8 @@ from engine.cache.record import ArrayBytes, Readout, RecordKey
 logger = logging.getLogger(__name__)
 
 _RESTORE, _MAINTAIN, _SAVE, _STOP = range(4)
-SWEEP_PAUSE_SECONDS = 0.1  # between portions
+TIDY_PAUSE_SECONDS = 0.1  # between portions
+TIDY_AGAIN_SECONDS = 5.0  # the disk is others' too
 SWEEP_AGAIN_SECONDS = 3600.0
 HELD_SECONDS = 3.0  # and then written, whatever runs
 HELD_SHARE = 1 / 16
@@ -75,7 +77,14 @@ class Saved:
     evicted: tuple[RecordKey, ...]
 
 
-Result = Read | Restored | Saved
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trimmed:
+    """What left the disk because the tier was above its limits."""
+
+    records: tuple[RecordKey, ...]
+
+
+Result = Read | Restored | Saved | Trimmed
 
 
 @dataclasses.dataclass(order=True, slots=True)
@@ -98,7 +107,7 @@ class CacheIO:
         self.queued_bytes = 0
         self._max_queued_bytes = max_queued_bytes
         self._held_seconds = held_seconds
-        self._sweep_at = time.monotonic()
+        self._tidy_at = self._sweep_at = time.monotonic()
         self._jobs: list[_Job] = []
         self._numbers = itertools.count()
         self._condition = threading.Condition()
@@ -219,7 +228,7 @@ class CacheIO:
             while (seconds := self._pause_seconds()) > 0:
                 self._condition.wait(seconds)
             if not self._jobs:
-                self._add(_SAVE, self._sweep)
+                self._add(_SAVE, self._tidy)
             self._job = heapq.heappop(self._jobs)
             return self._job
 
@@ -227,16 +236,32 @@ class CacheIO:
         """Until the next job may begin, if none comes meanwhile."""
         now = time.monotonic()
         if not self._jobs:
-            return self._sweep_at - now
+            return self._tidy_at - now
         is_held = self._is_holding and not self._is_stopping and self._jobs[0].priority == _SAVE
         if not is_held or self.queued_bytes > HELD_SHARE * self._max_queued_bytes:
             return 0.0
         return self._jobs[0].due_at - now
 
-    def _sweep(self) -> None:
+    def _tidy(self) -> None:
+        is_done = not self._trim() and self._sweep()
+        pause = TIDY_AGAIN_SECONDS if is_done else TIDY_PAUSE_SECONDS
+        self._tidy_at = time.monotonic() + pause
+
+    def _trim(self) -> bool:
+        """Whether the tier has come down; it does not where the disk takes no change."""
+        before = self.disk.used_bytes
+        if records := self.disk.trim():
+            self._results.append(Trimmed(records))
+        return self.disk.used_bytes < before
+
+    def _sweep(self) -> bool:
+        """Whether there is nothing left to be looked at for now."""
+        if (now := time.monotonic()) < self._sweep_at:
+            return True
         is_done = self.disk.sweep()
-        pause = SWEEP_AGAIN_SECONDS if is_done else SWEEP_PAUSE_SECONDS
-        self._sweep_at = time.monotonic() + pause
+        if is_done:
+            self._sweep_at = now + SWEEP_AGAIN_SECONDS
+        return is_done
 
     def _save(self, row: Row, readout: Readout) -> None:
         """Whatever happens, the model thread hears what came of it."""

@@ -28,7 +28,7 @@ from engine.cache.clearing import Clearing
 from engine.cache.costs import RestoreCosts
 from engine.cache.disk_index import CHAIN_STEP_SECONDS, Row
 from engine.cache.fetches import Fetches
-from engine.cache.io_thread import CacheIO, Read, Restored, Result, Saved, Wanted
+from engine.cache.io_thread import CacheIO, Read, Restored, Result, Saved, Trimmed, Wanted
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.node import Node
 from engine.cache.nodes import Nodes
@@ -367,6 +367,8 @@ class PrefixCache:
                 self._take_restored(result)
             case Saved():
                 self._records.take_saved(result)
+            case Trimmed():
+                self.nodes.dropped(result.records, tier=wire.CacheTier.DISK)
 
     def _take_read(self, read: Read) -> None:
         node = self.nodes.get(read.record.block)
