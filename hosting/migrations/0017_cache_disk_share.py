@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             name="cache_disk_share",
             field=models.FloatField(
                 default=1.0,
-                help_text="Most of the disk tier's budget that this model may fill, 0.01 to 1. Less than it has: the oldest leave as new ones come.",
+                help_text="Most of the disk tier's budget that this model may fill, 0.01 to 1. Less than it has: the oldest leave within minutes.",
                 validators=[
                     django.core.validators.MinValueValidator(0.01),
                     django.core.validators.MaxValueValidator(1),

@@ -218,7 +218,7 @@ class HostedModel(models.Model):
         default=1.0,
         validators=[MinValueValidator(0.01), MaxValueValidator(1)],
         help_text="Most of the disk tier's budget that this model may fill, 0.01 to 1. Less than "
-        "it has: the oldest leave as new ones come.",
+        "it has: the oldest leave within minutes.",
     )
     is_cached_on_disk = models.BooleanField("cached on disk", default=True)
     boundary_interval_tokens = models.PositiveIntegerField(
