@@ -1,4 +1,5 @@
-"""What was ordered to go, a slice of it each turn: it may be much, and every stream waits for it.
+"""What was ordered to go, or to be shared otherwise, a slice of it each turn: it may be much, and
+every stream waits for it.
 
 Until all of an order is done its models are neither looked up nor kept: nothing of it is used after
 the order, nor left behind by it. Owner: the model thread.
@@ -22,7 +23,7 @@ SLICE_NODES = 128  # of one turn: a few milliseconds
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Order:
-    """`do` lets go of some nodes, or of what an owner had of them."""
+    """`do` lets go of some nodes, or of what an owner had of them, or sees who may use them."""
 
     nodes: deque[Node]
     models: frozenset[str]
@@ -42,7 +43,7 @@ class Clearing:
         return not self._orders
 
     def is_of(self, model: str) -> bool:
-        """Whether some of this model's prefixes are to go and may still be there."""
+        """Whether an order is not done with this model's prefixes."""
         return any(model in order.models for order in self._orders)
 
     def clear(self, model: str, tiers: Sequence[CacheTier]) -> None:
@@ -54,6 +55,10 @@ class Clearing:
         """Delete what is nobody's without this owner, in both tiers."""
         nodes = (node for node in self._records.nodes if owner in node.owners)
         self._begin(nodes, partial(self._disown, owner=owner))
+
+    def set_share_after(self, model: str, share_after: int | None) -> None:
+        """How many persons make a block of this model everybody's; None: none do."""
+        self._begin(self._records.nodes.set_share_after(model, share_after), self._renote)
 
     def go_on(self) -> None:
         """Another turn's slice."""
@@ -77,6 +82,10 @@ class Clearing:
 
     def _remove(self, nodes: Sequence[Node], tiers: Sequence[CacheTier]) -> None:
         self._records.remove([one for node in nodes for one in node.records()], tiers=tiers)
+
+    def _renote(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            self._records.nodes.renote(node)
 
     def _disown(self, nodes: Sequence[Node], owner: bytes) -> None:
         records: list[RecordKey] = []

@@ -81,15 +81,18 @@ class Nodes:
     def discard_owner(self, node: Node, owner: bytes) -> None:
         self._set_owners(node, node.owners - {owner}, node.boundary_owners - {owner})
 
-    def set_share_after(self, model: str, share_after: int | None) -> None:
-        """How many persons make a block of this model everybody's; None: none do."""
+    def set_share_after(self, model: str, share_after: int | None) -> list[Node]:
+        """How many persons make a block of this model everybody's; None: none do. Those of which
+        that may be true no more, or only now, until renote()."""
         before, self._share_after[model] = self._share_after[model], share_after
         if share_after == before:
-            return
+            return []
         fewest = min(one for one in (before, share_after) if one is not None)
-        for node in self:
-            if node.model == model and len(node.owners) >= fewest:
-                self._set_owners(node, node.owners, node.boundary_owners)
+        return [node for node in self if node.model == model and len(node.owners) >= fewest]
+
+    def renote(self, node: Node) -> None:
+        """See whose it is by what counts now."""
+        self._set_owners(node, node.owners, node.boundary_owners)
 
     def put_in_memory(self, node: Node, kind: Kind) -> None:
         if not node.in_memory:

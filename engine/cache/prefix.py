@@ -274,7 +274,7 @@ class PrefixCache:
     def set_rules(self, model: str, rules: ModelRules) -> None:
         was_on_disk = self._rules_of(model).is_on_disk
         self._rules[model] = rules
-        self.nodes.set_share_after(model, rules.share_after)
+        self._clearing.set_share_after(model, rules.share_after)
         self._records.set_shares(model, memory=rules.memory_share, disk=rules.disk_share)
         if was_on_disk and not rules.is_on_disk:
             self.clear(model, tiers=(wire.CacheTier.DISK,))

@@ -10,7 +10,7 @@ import pytest
 from engine.cache.clearing import SLICE_NODES
 from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
-from engine.cache.prefix import PrefixCache
+from engine.cache.prefix import ModelRules, PrefixCache
 from engine.core.blocks import BLOCK_TOKENS
 from engine.wire import CacheTier
 from tests.waiting import wait_until
@@ -82,6 +82,31 @@ def test_another_model_is_looked_up_and_kept_meanwhile() -> None:
     while cache.is_clearing:
         cache.go_on_clearing()
     assert cache.plan(other).num_tokens == 599
+
+
+def test_a_model_that_shares_no_more_changes_in_slices_and_strangers_find_nothing_at_once() -> None:
+    cache = make_cache()
+    for name in ("ann", "bob", "cleo"):
+        compute(cache, query(PROMPT, of=name))
+    cache.set_rules("toy", ModelRules(share_after=None))
+    left = [sum(node.is_everybodys for node in cache.nodes)]
+    while cache.is_clearing:
+        assert cache.plan(query([*PROMPT, 7], of="dan")).is_cold
+        assert cache.plan(ASKED).is_cold
+        cache.go_on_clearing()
+        left.append(sum(node.is_everybodys for node in cache.nodes))
+    assert left == [SLICE_NODES + 1, 1, 0]
+    assert cache.plan(query([*PROMPT, 7], of="dan")).is_cold
+    assert cache.plan(ASKED).num_tokens == len(PROMPT)
+
+
+def test_a_model_that_few_share_anything_of_changes_at_once() -> None:
+    cache = make_cache()
+    compute(cache, query(PROMPT))
+    compute(cache, query(PROMPT[:600], of="bob"))
+    cache.set_rules("toy", ModelRules(share_after=2))
+    assert not cache.is_clearing
+    assert cache.plan(query(PROMPT, of="dan")).num_tokens == 2 * BLOCK_TOKENS
 
 
 def test_orders_of_one_turn_share_its_slice() -> None:

@@ -49,7 +49,8 @@ class Known:
                 self._add(tokens, some_owners(rng))
             case "share":
                 self.share_after = rng.choice([None, 1, 2, 3])
-                self.nodes.set_share_after("toy", self.share_after)
+                for node in self.nodes.set_share_after("toy", self.share_after):
+                    self.nodes.renote(node)
             case _ if tokens not in self.owners:
                 return
             case "evict":
