@@ -155,8 +155,9 @@ class Records:
                 owners=node.owners_of(kind),
                 used_at=used_at,
             )
+            readout = self._contents.dump(self._memory.get(row.record))
             self._statistics.num_saved += 1
-            if self._io.save(row, self._contents.dump(self._memory.get(row.record))):
+            if self._io.save(row, readout):
                 node.saving[kind] = used_at
             else:
                 self._statistics.num_dropped += 1

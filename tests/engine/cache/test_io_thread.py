@@ -24,6 +24,8 @@ from engine.cache.io_thread import (
 )
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
+from engine.cache.record import Readout
+from engine.cache.report import cache_status
 from engine.core.blocks import BLOCK_TOKENS
 from tests.waiting import wait_until
 
@@ -98,6 +100,21 @@ def test_what_a_full_queue_drops_is_counted_and_offered_again(
         cache.persist(asked)
     assert (counted.num_saved, counted.num_persisted, counted.num_dropped) == (9, 6, 3)
     assert io.queued_bytes == 0
+    assert io.close(wait_seconds=10)
+
+
+def test_what_could_not_be_handed_over_is_not_counted_as_waiting(tmp_path: Path) -> None:
+    def fail(content: bytes) -> Readout:
+        raise MemoryError
+
+    io = make_io(tmp_path, RealFiles())
+    contents = CONTENTS._replace(dump=fail)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=contents)
+    compute(cache, query(PROMPT))
+    with pytest.raises(MemoryError):
+        cache.persist(query(PROMPT))
+    status = cache_status(cache).disk
+    assert status is not None and (status.num_queued, status.queued_bytes) == (0, 0)
     assert io.close(wait_seconds=10)
 
 
