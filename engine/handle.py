@@ -17,6 +17,7 @@ from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step, StepRunner, UndefinedNumbers
+from engine.faults import engine_error
 from engine.keeping import Keeping
 from engine.live_request import LiveRequest, Voice
 from engine.metrics import Vitals
@@ -362,10 +363,7 @@ class ModelHandle:
         return self._failed(live.request_id, live.usage, error)
 
     def _failed(self, request_id: str, usage: wire.Usage, error: Exception) -> Events:
-        fields = {"request_id": request_id, "model": self.spec.name}
-        logger.error("request failed", extra=fields, exc_info=error)
-        detail = f"The model could not go on with this request ({type(error).__name__})."
-        failed = wire.Failed(code=wire.Code.ENGINE_ERROR, detail=detail, usage=usage)
+        failed = engine_error(request_id, model=self.spec.name, usage=usage, error=error)
         return [(request_id, failed)]
 
     def _end_overdue(self) -> Events:

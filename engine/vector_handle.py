@@ -21,6 +21,7 @@ from engine.core.limits import NO_LIMITS, Limits
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Status
 from engine.core.step import UndefinedNumbers
+from engine.faults import engine_error
 from engine.metrics import Vitals
 from engine.sizing.estimate import Estimate
 from engine.vector_request import VectorRequest
@@ -343,10 +344,9 @@ class VectorHandle:
 
     def _fail(self, live: VectorRequest, error: Exception) -> Events:
         self._forget(live.request_id)
-        fields = {"request_id": live.request_id, "model": self.spec.name}
-        logger.error("request failed", extra=fields, exc_info=error)
-        detail = f"The model could not go on with this request ({type(error).__name__})."
-        return [(live.request_id, _failed(live, wire.Code.ENGINE_ERROR, detail))]
+        request_id, model = live.request_id, self.spec.name
+        failed = engine_error(request_id, model=model, usage=live.usage, error=error)
+        return [(request_id, failed)]
 
     def _end_overdue(self) -> Events:
         now = self._wall_clock()
@@ -354,7 +354,10 @@ class VectorHandle:
         for live in overdue:
             self._forget(live.request_id)
         code, detail = wire.Code.DEADLINE_EXCEEDED, "The request's deadline has passed."
-        return [(live.request_id, _failed(live, code, detail)) for live in overdue]
+        return [
+            (live.request_id, wire.Failed(code=code, detail=detail, usage=live.usage))
+            for live in overdue
+        ]
 
     def _forget(self, request_id: str) -> VectorRequest | None:
         self._suspects = [one for one in self._suspects if one.request_id != request_id]
@@ -364,7 +367,3 @@ class VectorHandle:
         if not self._live:
             self._ledger.leave_line(self)
         return live
-
-
-def _failed(live: VectorRequest, code: wire.Code, detail: str) -> wire.Failed:
-    return wire.Failed(code=code, detail=detail, usage=live.usage)
