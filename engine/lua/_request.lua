@@ -15,6 +15,7 @@ local function request_key(id) return 'hearth:request:' .. id end
 local function events_key(id) return 'hearth:events:' .. id end
 local function cancelled_key(id) return 'hearth:cancelled:' .. id end
 local function suspect_key(engine) return 'hearth:suspect:' .. engine end
+local function life_key(engine) return 'hearth:life:' .. engine end -- which one took its leases
 
 -- seq n has the entry id n+1-born, and the hash keeps the next seq. Lost and submitted again, a request is
 -- born anew: whoever read of it before must not take the one's events for the other's.

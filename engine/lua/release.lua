@@ -1,12 +1,13 @@
--- Leases back to the front of the queue. ARGV: why, engine, Finished(cancelled), Failed(poison), ids...
---   expired: any engine's, overdue     died: all of this engine's, at its new start
---   unheld: this engine's but for the ids, which are all it knows of; others' reply was lost on the way
--- Expiry and death count as a crash. Returns the ids.
+-- Leases back to the front of the queue. ARGV: why, engine, Finished(cancelled), Failed(poison), then for
+--   expired: nothing. Any engine's, overdue
+--   died: own life, the life that ended, whether it was loading a model, the ids it was at work on...
+--     All of this engine's, at its new start
+--   unheld: ids... This engine's but for these, which are all it knows of; others' reply was lost on the way
+-- Expiry and death count as a crash, but for what waited when a life ended that has left word of its work. Returns the ids.
 local why, engine, finished, poisoned = unpack(ARGV, 1, 4)
-local is_crash = why ~= 'unheld'
 local now = now_ms()
-local held, released = {}, {}
-for i = 5, #ARGV do held[ARGV[i]] = true end
+local named, released = {}, {}
+for i = why == 'died' and 8 or 5, #ARGV do named[ARGV[i]] = true end
 
 local function count_crash(id, request)
   local crashes = is_proven(request.tokens, request.tokens_at_crash) and 1 or request.crashes + 1
@@ -30,7 +31,7 @@ local function finish(id, request, event)
   end_request(id)
 end
 
-local function release(id, request)
+local function release(id, request, is_crash)
   table.insert(released, id)
   redis.call('ZREM', 'hearth:leases', id)
   redis.call('HSET', request_key(id), 'fence', next_fence(id, now))
@@ -46,13 +47,38 @@ local function release(id, request)
   push_back(request.model, id, crashes > 0 and not is_proven(request.tokens, request.tokens_at_crash))
 end
 
-local highest = why == 'expired' and now or '+inf'
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', 'hearth:leases', '-inf', highest)) do
-  local request = read(id)
-  if request.state ~= 'leased' then
-    redis.call('ZREM', 'hearth:leases', id)
-  elseif why == 'expired' or (request.owner == engine and not held[id]) then
-    release(id, request)
+-- The leases that go back, and what is known of them.
+local function released_leases()
+  local leases = {}
+  local highest = why == 'expired' and now or '+inf'
+  for _, id in ipairs(redis.call('ZRANGEBYSCORE', 'hearth:leases', '-inf', highest)) do
+    local request = read(id)
+    if request.state ~= 'leased' then
+      redis.call('ZREM', 'hearth:leases', id)
+    elseif why == 'expired' or (request.owner == engine and not (why == 'unheld' and named[id])) then
+      table.insert(leases, { id = id, request = request })
+    end
   end
+  return leases
+end
+
+-- Whether the word that was left is of the life that took the leases, and explains its end: where it was at work on none
+-- of them, nor on a model, any may have ended it.
+local function knows_work(leases)
+  if why ~= 'died' then return false end
+  local life, former, was_loading = unpack(ARGV, 5, 7)
+  local is_its_word = redis.call('GET', life_key(engine)) == former
+  redis.call('SET', life_key(engine), life)
+  if not is_its_word or was_loading == '1' then return is_its_word end
+  for _, lease in ipairs(leases) do
+    if named[lease.id] then return true end
+  end
+  return false
+end
+
+local leases = released_leases()
+local counts_all = why ~= 'unheld' and not knows_work(leases)
+for _, lease in ipairs(leases) do
+  release(lease.id, lease.request, counts_all or (why == 'died' and named[lease.id]))
 end
 return released

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from engine import wire
 from engine.core.delivery import AnyDelivery, Dropped
 from engine.core.guests import NO_INVITATIONS, Invitation
+from engine.core.lives import UNKNOWN_LIVES, Lives
 from engine.transport.choice import Choice, Weigh
 from engine.transport.connection import Connection, Scripts
 from engine.transport.held import Held, delivery_from, held_from
@@ -41,18 +42,26 @@ class Exchange:
     """All requests that this engine has leased, and the calls that keep Redis up to date."""
 
     def __init__(
-        self, connection: Connection, *, engine_name: str, weigh: Weigh | None = None
+        self,
+        connection: Connection,
+        *,
+        engine_name: str,
+        lives: Lives = UNKNOWN_LIVES,
+        weigh: Weigh | None = None,
     ) -> None:
         """`weigh`: None: what waits is taken in the queue's order."""
         self._scripts = Scripts(connection)
         self._choice = Choice(self._scripts, weigh) if weigh else None
         self._engine_name = engine_name
+        self._lives = lives
         self._held: dict[str, Held] = {}
         self._behind: dict[str, Held] = {}  # of those the ones of which Redis lacks events
 
     def release_former_life(self) -> None:
-        """What an engine of this name held when it died goes back to the queue, as a crash."""
-        self._release("died")
+        """What an engine of this name held when it died goes back to the queue: as a crash, but for
+        what it was not at work on, as far as that is known."""
+        lives = self._lives
+        self._release("died", lives.own, lives.former, int(lives.was_loading), *lives.at_work)
 
     def release_expired(self) -> None:
         """What other engines stopped renewing goes back to the queue."""
@@ -165,9 +174,9 @@ class Exchange:
         )
         return reply
 
-    def _release(self, why: str, *held_ids: str) -> None:
+    def _release(self, why: str, *known: str | int) -> None:
         released = self._scripts(
-            "release", why, self._engine_name, _FINISHED_CANCELLED, _FAILED_POISON, *held_ids
+            "release", why, self._engine_name, _FINISHED_CANCELLED, _FAILED_POISON, *known
         )
         for request_id in released:
             logger.warning("a lease was released", extra={"request_id": request_id, "why": why})

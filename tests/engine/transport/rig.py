@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine import wire
+from engine.core.lives import UNKNOWN_LIVES, Lives
 from engine.transport.choice import Weigh
 from engine.transport.connection import Scripts, connect
 from engine.transport.exchange import Exchange
@@ -21,9 +22,15 @@ class Rig:
         self.intake = IntakeQueue(url, name="intake-1")
         self.scripts = Scripts(self.redis)
 
-    def engine(self, name: str = "engine-1", *, weigh: Weigh | None = None) -> Exchange:
+    def engine(
+        self,
+        name: str = "engine-1",
+        *,
+        lives: Lives = UNKNOWN_LIVES,
+        weigh: Weigh | None = None,
+    ) -> Exchange:
         """A new life of an engine: what a former one of this name held is released."""
-        engine = Exchange(connect(self.url), engine_name=name, weigh=weigh)
+        engine = Exchange(connect(self.url), engine_name=name, lives=lives, weigh=weigh)
         engine.release_former_life()
         return engine
 
