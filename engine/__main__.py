@@ -45,6 +45,7 @@ def _stopping_by_signal() -> threading.Event:
 def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     # Only now: mlx_lm changes the process's limits when it is imported.
     from engine.assembly import build_worker
+    from engine.at_work import AtWork, at_work_file
     from engine.metrics import Vitals
     from engine.model.memory import DeviceMemory
     from engine.prefixes import Prefixes
@@ -55,15 +56,22 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
     memory = DeviceMemory(explicit_ceiling_bytes=config.memory_limit_bytes)
     prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
     vitals = Vitals(engine_name=config.name, memory=memory)
+    at_work = AtWork(at_work_file(config))
     transport = Transport(
         redis_url=config.redis_url,
         engine_name=config.name,
         status=vitals.status,
         is_clearing=prefixes.is_clearing,
+        lives=at_work.lives,
         weigh=Warmth(prefixes.cache).weigh,
     )
     worker = build_worker(
-        config, transport=transport, memory=memory, vitals=vitals, prefixes=prefixes
+        config,
+        transport=transport,
+        memory=memory,
+        vitals=vitals,
+        prefixes=prefixes,
+        at_work=at_work,
     )
     # What is imported stays: looking through it for garbage held up steps for 40 ms.
     gc.collect()

@@ -5,6 +5,7 @@ Importing it imports mlx_lm, which changes the process's limits.
 
 from __future__ import annotations
 
+from engine.at_work import AtWork
 from engine.config import EngineConfig
 from engine.core.pacing import TimeLedger
 from engine.estimates import Estimates, estimates_file
@@ -24,8 +25,10 @@ def build_worker(
     memory: DeviceMemory,
     vitals: Vitals,
     prefixes: Prefixes,
+    at_work: AtWork | None = None,
 ) -> Worker:
-    """A worker that serves nothing until its transport brings a Configure."""
+    """A worker that serves nothing until its transport brings a Configure. `at_work` None: nothing
+    is noted."""
     guard = MemoryGuard(
         ceiling_bytes=memory.ceiling_bytes, is_explicit=config.memory_limit_bytes is not None
     )
@@ -41,8 +44,9 @@ def build_worker(
         prefixes=prefixes.cache,
         estimates=estimates,
         casts_to_float32=memory.is_cpu and not config.keeps_cpu_dtype,
+        at_work=at_work,
     )
-    pool = ModelPool(shelf, guard)
+    pool = ModelPool(shelf, guard, at_work=at_work)
     return Worker(
         transport=transport, pool=pool, vitals=vitals, memory=memory, prefixes=prefixes.cache
     )

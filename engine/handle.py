@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from engine import wire
+from engine.at_work import AtWork, StepNotes
 from engine.core.cost import CostModel
 from engine.core.delivery import Delivery
 from engine.core.limits import NO_LIMITS, Limits
@@ -44,6 +45,7 @@ class ModelHandle:
         weight_bytes: int = 0,
         context_limit_tokens: int = 0,
         is_batchable: bool = True,
+        at_work: AtWork | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ):
@@ -69,6 +71,7 @@ class ModelHandle:
             cost=cost,
         )
         self.memory = RowMemory(estimate, self.scheduler, runner)
+        self._notes = StepNotes(at_work or AtWork(), self.scheduler.find_request_id)
         self.last_used_at = clock()
 
     @property
@@ -177,7 +180,7 @@ class ModelHandle:
             predict = self.scheduler.cost.predict
             self._wait_on(request_id, self._reuse.begin_again(live, prefill_seconds=predict))
         elif live.sequence.status is Status.PREFILLING:
-            return self._fill(live, self._reuse.open_late(live), self._reuse.go_on)
+            return self._fill(live, self._reuse.open_late, self._reuse.go_on)
         return []
 
     def _end_patience(self) -> None:
@@ -239,6 +242,7 @@ class ModelHandle:
         lives = list(self._live.values())
         for live in lives:
             self._forget(live.request_id)
+        self._notes.clear()
         return [live.put_off() for live in lives]
 
     def persist(self) -> None:
@@ -258,7 +262,8 @@ class ModelHandle:
         fitting = self.memory.limit(self.spec, limits, may_batch=self.is_batchable)
         step = self.scheduler.schedule(now=self._clock(), others=others, fitting=fitting)
         self.memory.make_room(step, limits, kept_lengths=self._keeping.lengths)
-        events += self._start(self._rows_of(step), self._wall_clock())
+        events += self._start(self._lives_of(step.entering_row_ids), self._wall_clock())
+        self._notes.begin(step)
         try:
             with self._vitals.stall.working(self.scheduler.expected_seconds):
                 self._keeping.before(step)
@@ -279,18 +284,22 @@ class ModelHandle:
             if live.is_paused:
                 self._begin(live)  # what memory has lost comes from disk while the row computes
             if self._reuse is not None:
-                events += self._fill(live, self._reuse.open(live), self._reuse.restore)
+                events += self._fill(live, self._reuse.open, self._reuse.restore)
         return events
 
     def _fill(
-        self, live: LiveRequest, drawn: Drawn | None, fill: Callable[[LiveRequest], None]
+        self,
+        live: LiveRequest,
+        draw: Callable[[LiveRequest], Drawn | None],
+        fill: Callable[[LiveRequest], None],
     ) -> Events:
         """Its row, with what is kept; what of its answer that tells at once."""
-        if drawn is None:
+        with self._notes.filling(live.sequence):
+            if (drawn := draw(live)) is not None:
+                live.sequence.take(drawn.token_id)  # the row is complete without what draws it
             fill(live)
+        if drawn is None:
             return []
-        live.sequence.take(drawn.token_id)  # the row is complete without what draws it
-        fill(live)
         now, self.last_used_at = self._wall_clock(), self._clock()
         self._vitals.note_progress(decoded_tokens=1)
         return self._start([live], now) + self._add_token(live.sequence, drawn, now=now)
@@ -303,12 +312,8 @@ class ModelHandle:
         begun = (live for live in lives if not live.has_started or live.is_paused)
         return [(live.request_id, live.start(now=now)) for live in begun]
 
-    def _rows_of(self, step: Step) -> Iterator[LiveRequest]:
-        """The rows that are sliced or that join."""
-        sliced = (row_id for one in step.slices for row_id in one.row_ids)
-        for row_id in (*sliced, *(join.row_id for join in step.joins)):
-            if (live := self._find_live(row_id)) is not None:
-                yield live
+    def _lives_of(self, row_ids: Iterable[int]) -> Iterator[LiveRequest]:
+        return filter(None, map(self._find_live, row_ids))
 
     def _update(self, outcome: Outcome) -> Events:
         self.last_used_at = self._clock()
@@ -323,13 +328,11 @@ class ModelHandle:
         return events
 
     def _prefilled(self, step: Step) -> Events:
-        events: Events = []
-        for one in step.slices:
-            done = one.stop_tokens
-            for row_id in one.row_ids:
-                if (live := self._find_live(row_id)) is not None:
-                    events.append((live.request_id, live.prefilled(done)))
-        return events
+        return [
+            (live.request_id, live.prefilled(one.stop_tokens))
+            for one in step.slices
+            for live in self._lives_of(one.row_ids)
+        ]
 
     def _add_token(self, sequence: Sequence, drawn: Drawn, *, now: float) -> Events:
         live = self._live[sequence.request_id]

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from engine import wire
+from engine.at_work import AtWork
 from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery, is_overdue
 from engine.core.guests import Invitation
 from engine.guard import MemoryGuard, Verdict
@@ -53,10 +54,12 @@ class ModelPool:
         shelf: Shelf,
         guard: MemoryGuard,
         *,
+        at_work: AtWork | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._shelf = shelf
         self._guard = guard
+        self._at_work = at_work or AtWork()
         self._clock = clock
         self._specs: dict[str, wire.ModelSpec] = {}
         self.residents = Residents(clock=clock)
@@ -250,6 +253,8 @@ class ModelPool:
         if self._loading is None:
             return self._begin_next()
         loading = self._loading
+        waiting = self._waiting.of_model(loading.name)
+        self._at_work.note_load(frozenset(one.work.request_id for one in waiting))
         try:
             progress = next(loading.progress)
         except LoadFailed as error:
@@ -316,6 +321,7 @@ class ModelPool:
 
     def _finish_loading(self, loading: _Loading, handle: Handle) -> Events:
         self._loading = None
+        self._at_work.note_load(None)
         self._wanted.pop(loading.name, None)
         self._failures.pop(loading.name, None)
         logger.info("model loaded", extra={"model": loading.name})
@@ -337,6 +343,7 @@ class ModelPool:
     def _fail(self, name: str, code: wire.Code, detail: str) -> Events:
         logger.error("model not loaded", extra={"model": name, "detail": detail})
         self._loading = None
+        self._at_work.note_load(None)
         self._wanted.pop(name, None)
         self._note_failure(name, code, detail)
         return self._refuse_waiting(name, wire.Failed(code=code, detail=detail))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine import wire
+from engine.at_work import AtWork
 from engine.cache.prefix import PrefixCache
 from engine.core.answer import TextStream
 from engine.core.blocks import root_key
@@ -77,6 +78,7 @@ class DeviceShelf:
         prefixes: PrefixCache,
         estimates: Estimates,
         casts_to_float32: bool,
+        at_work: AtWork | None = None,
     ):
         self._prefixes = prefixes
         self._memory = memory
@@ -84,6 +86,7 @@ class DeviceShelf:
         self._vitals = vitals
         self._estimates = estimates
         self._casts_to_float32 = casts_to_float32
+        self._at_work = at_work
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
         return stored_weight_bytes(Path(spec.path), casts_to_float32=self._casts_to_float32)
@@ -176,6 +179,7 @@ class DeviceShelf:
             weight_bytes=loaded.weight_bytes,
             context_limit_tokens=loaded.context_limit_tokens,
             is_batchable=loaded.is_batchable and spec.kv_bits is None,
+            at_work=self._at_work,
         )
 
     def _measured(self, runner: Runner, peaks: ModelPeaks) -> MeasuredRunner:
@@ -199,6 +203,7 @@ class DeviceShelf:
             vitals=self._vitals,
             weight_bytes=loaded.weight_bytes,
             context_limit_tokens=loaded.context_limit_tokens,
+            at_work=self._at_work,
         )
 
     def _reuse(

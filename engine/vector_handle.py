@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from engine import wire
+from engine.at_work import AtWork
 from engine.core.bundling import Input, Pending, plan_bundle
 from engine.core.cost import FIRST_USE_SECONDS, CostModel
 from engine.core.delivery import VectorDelivery
@@ -86,6 +87,7 @@ class VectorHandle:
         cost: CostModel | None = None,
         weight_bytes: int = 0,
         context_limit_tokens: int = 0,
+        at_work: AtWork | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ):
@@ -98,6 +100,7 @@ class VectorHandle:
         self._runner = runner
         self._ledger = ledger
         self._vitals = vitals
+        self._at_work = at_work or AtWork()
         self._clock = clock
         self._wall_clock = wall_clock
         self.pace = Pace.of(spec, may_batch=True)
@@ -196,6 +199,7 @@ class VectorHandle:
         width = self._width(seconds, limits, context=self._num_computed(bundle))
         self._make_room(bundle, width, limits)
         events += self._announce(bundle)
+        self._at_work.note(self, frozenset(one.request_id for one in bundle))
         started = self._clock()
         try:
             with self._vitals.stall.working(self._expected_seconds(bundle, seconds)):
@@ -203,6 +207,7 @@ class VectorHandle:
         # A failure ends the request that caused it, and only that one.
         except Exception as error:
             return events + self._recover(bundle, error)
+        self._at_work.note(self, frozenset())
         self._learn(num_tokens, self._clock() - started, others)
         return events + self._answer(bundle, results)
 

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from engine import wire
+from engine.at_work import AtWork
 from engine.core.answer import Piece, TextStream
 from engine.core.constraint import Constraint, PendingGrammar
 from engine.core.delivery import Delivery
@@ -284,10 +285,12 @@ class FakeShelf:
         vitals: Vitals,
         *,
         make_runner: Callable[[FakeClock], FakeRunner] = FakeRunner,
+        at_work: AtWork | None = None,
     ):
         self._clock = clock
         self._vitals = vitals
         self._make_runner = make_runner
+        self._at_work = at_work
         self._ledger = TimeLedger()
         self.num_loads = 0
         self.runners: weakref.WeakKeyDictionary[ModelHandle, FakeRunner]
@@ -325,6 +328,7 @@ class FakeShelf:
             ledger=self._ledger,
             vitals=self._vitals,
             weight_bytes=self.weight_bytes(spec),
+            at_work=self._at_work,
             clock=self._clock,
             wall_clock=self._clock,
         )

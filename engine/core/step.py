@@ -90,6 +90,12 @@ class Step:
         return tuple(join for join in drawing if not join.output_token_ids)
 
     @property
+    def entering_row_ids(self) -> tuple[int, ...]:
+        """Those that are sliced or that join."""
+        sliced = (row_id for one in self.slices for row_id in one.row_ids)
+        return (*sliced, *(join.row_id for join in self.joins))
+
+    @property
     def computed_row_ids(self) -> tuple[int, ...]:
         """Every row that the device works on; empty for a step that only waits."""
         return (*self.decodes, *(row_id for one in self.slices for row_id in one.row_ids))

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from engine import wire
 from engine.core.delivery import AnyDelivery
 from engine.core.guests import NO_INVITATIONS, Invitation
+from engine.core.lives import UNKNOWN_LIVES, Lives
 from engine.transport.bundle import Haste, Published
 from engine.transport.choice import Weigh
 from engine.transport.connection import Outage, RedisAway, connect
@@ -46,6 +47,7 @@ class Transport:
         status: Callable[[], wire.EngineStatus],
         is_clearing: Callable[[], bool],
         weigh: Weigh,
+        lives: Lives = UNKNOWN_LIVES,
     ) -> None:
         """`is_clearing`: whether something that was ordered to go is not gone. `weigh`: how much of
         a waiting prompt is in memory. Both are asked in other threads, like `status`."""
@@ -58,7 +60,9 @@ class Transport:
         self._may_find_work = threading.Event()
         self._next_renewal = 0.0
         self._next_poll = 0.0
-        self._exchange = Exchange(connect(redis_url), engine_name=engine_name, weigh=weigh)
+        self._exchange = Exchange(
+            connect(redis_url), engine_name=engine_name, lives=lives, weigh=weigh
+        )
         listener = Listener(
             connect(redis_url, is_blocking=True),
             engine_name=engine_name,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engine import wire
+from engine.at_work import AtWork
 from engine.core.delivery import VectorDelivery
 from engine.core.pacing import Pace, TimeLedger
 from engine.metrics import Vitals
@@ -37,11 +38,12 @@ class FakeComputer:
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
         self.runs: list[int] = []  # tokens of each call, padding included
+        self.failure: BaseException = RuntimeError("poison")
 
     def run(self, rows: Sequence[tuple[int, ...]]) -> list[Any]:
         self._take(len(rows) * max(map(len, rows)))
         if any(POISON in row for row in rows):
-            raise RuntimeError("poison")
+            raise self.failure
         return [sum(row) for row in rows]
 
     def begin(self, row: tuple[int, ...]) -> Long:
@@ -61,7 +63,9 @@ class FakeComputer:
 
 
 class Rig:
-    def __init__(self, *, estimate: Estimate | None = None, **changes: Any) -> None:
+    def __init__(
+        self, *, estimate: Estimate | None = None, at_work: AtWork | None = None, **changes: Any
+    ) -> None:
         self.clock = FakeClock()
         self.computer = FakeComputer(self.clock)
         self.ledger = TimeLedger()
@@ -72,6 +76,7 @@ class Rig:
             wire.ModelSpec(name="m", path="m", kind=wire.ModelKind.EMBED, **changes),
             runner=self.computer,
             estimate=estimate,
+            at_work=at_work,
             ledger=self.ledger,
             vitals=vitals,
             clock=self.clock,

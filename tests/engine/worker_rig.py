@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from engine import wire
+from engine.at_work import AtWork
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
 from engine.pool import ModelPool
@@ -40,7 +41,13 @@ def spec(name: str, **changes: object) -> wire.ModelSpec:
 
 
 class Engine:
-    def __init__(self, *specs: wire.ModelSpec, ceiling_bytes: int = 100 * GIB):
+    def __init__(
+        self,
+        *specs: wire.ModelSpec,
+        ceiling_bytes: int = 100 * GIB,
+        at_work: AtWork | None = None,
+        runner: type[FakeRunner] = FakeRunner,
+    ):
         self.clock = FakeClock()
         self.transport = FakeTransport(self.clock)
         memory = FakeMemory()
@@ -52,10 +59,16 @@ class Engine:
             stall=StallClock(clock=self.clock, starved_seconds=lambda: 0.0),
         )
         self.shelf = FakeShelf(
-            self.clock, self.vitals, make_runner=partial(FakeRunner, poison_token_id=66)
+            self.clock,
+            self.vitals,
+            make_runner=partial(runner, poison_token_id=66),
+            at_work=at_work,
         )
         self.pool = ModelPool(
-            self.shelf, MemoryGuard(ceiling_bytes=ceiling_bytes), clock=self.clock
+            self.shelf,
+            MemoryGuard(ceiling_bytes=ceiling_bytes),
+            at_work=at_work,
+            clock=self.clock,
         )
         self.prefixes = make_cache()
         self.worker = Worker(
