@@ -79,6 +79,6 @@ end
 local leases = released_leases()
 local counts_all = why ~= 'unheld' and not knows_work(leases)
 for _, lease in ipairs(leases) do
-  release(lease.id, lease.request, counts_all or (why == 'died' and named[lease.id]))
+  release(lease.id, lease.request, counts_all or named[lease.id])
 end
 return released
