@@ -13,7 +13,7 @@ class Delivery:
     """One request pulled from the fair queue, with what earlier attempts have already delivered.
 
     `cached_tokens`: what it did not have to compute at its beginning; None: it has not begun.
-    `is_suspect`: it was live when an engine died, and no batch has drawn a token of it since.
+    `is_suspect`: an engine died at work on it, and no batch has drawn a token of it since.
     `token_bytes`: all known tokens as the prefix cache hashes them, made off the model thread.
     """
 

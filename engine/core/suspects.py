@@ -1,5 +1,6 @@
-"""Requests that were live when an engine died: let in one at a time, so that innocents outlive the
-one that kills. A suspect is cleared when the batch has drawn a token of it, or it is gone.
+"""Requests that an engine was at work on when it died: let in one at a time, so that innocents
+outlive the one that kills. A suspect is cleared when the batch has drawn a token of it, or it is
+gone.
 """
 
 from __future__ import annotations
