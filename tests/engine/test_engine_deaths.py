@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ import pytest
 
 from engine import wire
 from engine.at_work import AtWork
-from engine.core.lives import UNKNOWN_LIVES, Lives
 from tests.engine.test_process import COMMAND, ROOT, environment
 from tests.engine.transport.rig import Rig, pull_ids
 from tests.engine.worker_rig import Engine, spec
@@ -31,7 +29,6 @@ class MortalEngine:
     def __init__(self, redis_url: str, folder: Path) -> None:
         self.rig = Rig(redis_url)
         self._settings = environment(redis_url, folder) | {"HEARTH_CACHE_MEMORY_GB": "0"}
-        self._file = folder / "at_work" / "engine-1.note"
         path = str(tiny_model_path("tiny-qwen3"))
         self._spec = wire.ModelSpec(name="demo", path=path, kv_bits=8)
         self.rig.client.publish_models((self._spec,))
@@ -39,17 +36,14 @@ class MortalEngine:
     def start(self) -> None:
         self.process = subprocess.Popen(COMMAND, cwd=ROOT, env=self._settings)
 
-    def kill_at_work_on(self, request_id: str) -> None:
-        wait_until(lambda: self._word().at_work == {request_id}, seconds=START_SECONDS)
+    def kill_at_work_on(self, request_id: str, *, life: int) -> None:
+        wait_until(lambda: self._num_begun(request_id) == life, seconds=START_SECONDS)
         self.process.kill()
         self.process.wait()
 
-    def _word(self) -> Lives:
-        if not self._file.exists():
-            return UNKNOWN_LIVES
-        copy = self._file.with_suffix(".copy")
-        shutil.copy(self._file, copy)
-        return AtWork(copy).lives
+    def _num_begun(self, request_id: str) -> int:
+        events = self.rig.events(request_id)
+        return sum(isinstance(event, wire.Started | wire.Resumed) for event in events)
 
     def queue(self, request_id: str, *, num_tokens: int) -> None:
         self.rig.submit(request_id, max_tokens=2)
@@ -75,14 +69,14 @@ def test_who_waits_for_a_row_outlives_who_kills_the_engine_twice(engine: MortalE
     engine.queue("killer", num_tokens=KILLER_TOKENS)
     engine.queue("waiting", num_tokens=4)
     engine.start()
-    engine.kill_at_work_on("killer")
+    engine.kill_at_work_on("killer", life=1)
     held = engine.rig.redis.zrange(wire.Keys.LEASES, 0, -1)
     assert sorted(held) == ["killer", "waiting"]
 
     engine.start()
     assert isinstance(engine.end_of("waiting"), wire.Finished)
     assert engine.rig.redis.hget(wire.Keys.request("waiting"), "crashes") == "0"
-    engine.kill_at_work_on("killer")
+    engine.kill_at_work_on("killer", life=2)
 
     engine.start()
     end = engine.end_of("killer")
