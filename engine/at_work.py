@@ -17,7 +17,7 @@ import struct
 import uuid
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -101,7 +101,7 @@ class StepNotes:
 
     def clear(self) -> None:
         self._row_ids: tuple[int, ...] = ()
-        self._last = self._noted = self._filled = _NOBODY
+        self._last = self._noted = self._filled = self._compiled = _NOBODY
         self._is_settled = True
         self._at_work.note(self, _NOBODY)
 
@@ -112,22 +112,34 @@ class StepNotes:
             return
         self._row_ids = row_ids
         found = map(self._find_request_id, row_ids)
-        rows = self._filled.union(one for one in found if one is not None)
+        rows = self._filled.union(self._compiled, filter(None, found))
         self._noted = self._last | rows
         self._is_settled = self._last == rows
         self._last, self._filled = rows, _NOBODY
         self._at_work.note(self, self._noted)
 
+    def compile(self, request_ids: Iterable[str]) -> None:
+        """Their grammars are being compiled, from the next step on."""
+        compiled = frozenset(request_ids)
+        if compiled != self._compiled:
+            self._compiled = compiled
+            self._is_settled = False
+
+    @contextmanager
+    def taking_in(self, request_id: str) -> Iterator[None]:
+        """Something is done with it beside the steps."""
+        self._at_work.note(self, self._noted | self._filled | {request_id})
+        yield
+        self._at_work.note(self, self._noted | self._filled)
+
     @contextmanager
     def filling(self, sequence: Sequence) -> Iterator[None]:
-        """Its row gets what is kept, beside the steps. Where nothing is, it has yet to begin."""
-        request_id = frozenset([sequence.request_id])
-        self._at_work.note(self, self._noted | self._filled | request_id)
-        yield
-        if sequence.computed_tokens > 0:
-            self._filled |= request_id
-            self._is_settled = False
-        self._at_work.note(self, self._noted | self._filled)
+        """Its row gets what is kept. Where nothing is, it has yet to begin."""
+        with self.taking_in(sequence.request_id):
+            yield
+            if sequence.computed_tokens > 0:
+                self._filled |= {sequence.request_id}
+                self._is_settled = False
 
 
 def at_work_file(config: EngineConfig) -> Path:

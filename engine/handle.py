@@ -138,11 +138,12 @@ class ModelHandle:
 
     def add(self, delivery: Delivery, *, load_seconds: float = 0.0) -> Events:
         """Take a request in. One that turns out to be complete already ends at once."""
+        request_id = delivery.work.request_id
         try:
-            return self._take_in(delivery, load_seconds)
+            with self._notes.taking_in(request_id):
+                return self._take_in(delivery, load_seconds)
         # What was delivered of it may not become text again, for example.
         except Exception as error:
-            request_id = delivery.work.request_id
             self._forget(request_id)
             return self._failed(request_id, delivery.usage, error)
 
@@ -377,12 +378,10 @@ class ModelHandle:
 
     def _end_rejected(self) -> Events:
         """Requests whose grammars this model cannot be held to."""
-        events: Events = []
-        for live in list(self._live.values()):
-            grammar = live.sequence.grammar
-            if grammar is not None and (reason := grammar.rejection) is not None:
-                events += self._reject(live, reason)
-        return events
+        held = [(one, g) for one in self._live.values() if (g := one.sequence.grammar) is not None]
+        self._notes.compile(live.request_id for live, grammar in held if not grammar.is_ready)
+        rejected = ((live, reason) for live, one in held if (reason := one.rejection) is not None)
+        return [event for pair in rejected for event in self._reject(*pair)]
 
     def _reject(self, live: LiveRequest, reason: str) -> Events:
         detail = f"This model cannot be held to the request's grammar: {reason[:300]}"

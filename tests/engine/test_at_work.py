@@ -55,6 +55,9 @@ class DeadlyReuse(Told):
         super().__init__()
         self._deadly = deadly
 
+    def begin(self, live: LiveRequest, **_: object) -> float | None:
+        return self._do("begin", live)
+
     def open(self, live: LiveRequest) -> Drawn | None:
         return self._do("open", live)
 
@@ -123,12 +126,24 @@ def test_who_waits_for_a_slice_is_not_at_work(file: Path, at_work: AtWork) -> No
     assert word_in(file).at_work == {"killer"}
 
 
-def test_who_waits_for_a_grammar_is_not_at_work(file: Path, at_work: AtWork) -> None:
-    engine = Engine(at_work=at_work, runner=MortalRunner)
-    engine.ask("waiting", grammar=ENDLESS_GRAMMAR)
+def test_whose_grammar_is_compiled_is_at_work_until_it_is(file: Path, at_work: AtWork) -> None:
+    engine = Engine(at_work=at_work)
+    engine.ask("compiled", grammar=ENDLESS_GRAMMAR)
     engine.turn(12)
-    engine.ask("killer", prompt=[POISON, 1, 2])
-    die(engine)
+    engine.ask("a", max_tokens=500)
+    engine.turn(12)
+    assert word_in(file).at_work == {"compiled", "a"}
+    engine.transport.send(wire.Cancel(request_id="compiled"))
+    engine.turn(12)
+    assert word_in(file).at_work == {"a"}
+
+
+def test_who_is_taken_in_is_at_work(file: Path, at_work: AtWork) -> None:
+    handle = handle_of(DeadlyReuse("begin"), at_work)
+    handle.add(make_delivery(make_work("before")))
+    assert word_in(file).at_work == frozenset()
+    with pytest.raises(Death):
+        handle.add(make_delivery(make_work("killer")))
     assert word_in(file).at_work == {"killer"}
 
 
