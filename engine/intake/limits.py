@@ -27,18 +27,25 @@ class TimeLimit:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._is_over = False
+        self._is_deaf = False
 
     def __enter__(self) -> None:
         signal.signal(signal.SIGALRM, self._stop)
         signal.setitimer(signal.ITIMER_REAL, self._seconds, _AGAIN_SECONDS)
 
     def __exit__(self, *_: object) -> None:
-        self._is_over = True
+        self._is_deaf = True
         signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _stop(self, _number: int, frame: FrameType | None) -> None:
-        if not self._is_over and (frame is None or frame.f_code not in _OWN_CODE):
+        if self._is_deaf:
+            return
+        self._is_deaf = True  # reading `f_code` runs audit hooks, and an alarm may come in one
+        try:
+            is_ours = frame is not None and frame.f_code in _OWN_CODE
+        finally:
+            self._is_deaf = False
+        if not is_ours:
             raise TooSlow
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -24,6 +26,28 @@ def test_an_alarm_that_comes_while_the_work_ends_hurts_nobody_later(
             num_slow += 1
         assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert num_slow == 500
+
+
+_WITH_AN_AUDIT_HOOK = """
+import signal, sys
+from engine.intake import limits
+
+limits._AGAIN_SECONDS = 0.00002
+sys.addaudithook(lambda *_: None)
+for _ in range(500):
+    try:
+        with limits.TimeLimit(0.0002):
+            while True:
+                pass
+    except limits.TooSlow:
+        pass
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+"""
+
+
+def test_an_alarm_that_comes_in_an_audit_hook_hurts_nobody_later() -> None:
+    """In a process of its own: libraries add such hooks (filelock), and none can be removed."""
+    subprocess.run([sys.executable, "-c", _WITH_AN_AUDIT_HOOK], check=True, timeout=60)
 
 
 def test_work_that_ends_in_time_is_left_alone() -> None:
