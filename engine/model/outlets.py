@@ -44,7 +44,7 @@ def readout(arrays: Sequence[mx.array], outlets: Sequence[mx.array]) -> Readout:
     num_bytes = sum(array.nbytes for array in arrays)
     empty = [ArrayBytes(str(array.dtype), tuple(array.shape), b"") for array in arrays]
     if (reader := device_reader()) is None:
-        views = [memoryview(outlet) for outlet in outlets]  # type: ignore[arg-type]
+        views = [memoryview(one) for one in outlets]  # type: ignore[arg-type, unused-ignore]
         return Readout(num_bytes, lambda: _filled(empty, views))
     addresses = map(_number, outlets)
     spans = list(zip(addresses, [one.nbytes for one in arrays if one.size], strict=True))
