@@ -55,7 +55,8 @@ _OWN_CODE = frozenset(
 
 
 def limit_memory(more_bytes: int = MEMORY_BYTES) -> None:
-    """From now on an allocation beyond the cap is a MemoryError. macOS does not enforce it."""
+    """From now on an allocation beyond the cap is a MemoryError. macOS takes none below what is
+    mapped already, hundreds of GB in every process."""
     cap = psutil.Process().memory_info().vms + more_bytes
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     if hard == resource.RLIM_INFINITY or cap < hard:

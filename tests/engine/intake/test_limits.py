@@ -65,3 +65,15 @@ def test_an_alarm_that_a_destructor_swallows_comes_again() -> None:
     with pytest.raises(TooSlow), TimeLimit(0.01):
         _EndsSlowly()
         time.sleep(5.0)
+
+
+def test_more_memory_than_allowed_is_an_error_however_much_was_there_before() -> None:
+    script = (
+        "from engine.intake.limits import limit_memory\n"
+        "before = bytearray(2**28)\n"
+        "limit_memory(2**27)\n"
+        "print(len(bytearray(2**26)))\n"
+        "bytearray(2**28)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr.splitlines()[-1]) == (f"{2**26}\n", "MemoryError")
