@@ -66,7 +66,7 @@ def entry_born(stream_id: str) -> str:
 
 def default_redis_url(data_dir: str) -> str:
     """Where an installation's private Redis listens. macOS allows socket paths of 104 bytes."""
-    socket_path = os.path.join(os.path.abspath(data_dir), "run", "redis.sock")
+    socket_path = os.path.join(os.path.realpath(data_dir), "run", "redis.sock")
     if len(socket_path.encode()) > 90:
         digest = hashlib.sha256(socket_path.encode()).hexdigest()[:12]
         socket_path = os.path.join(

@@ -6,6 +6,7 @@ import math
 import types
 import typing
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -120,3 +121,10 @@ def test_the_socket_s_path_is_short_enough_for_every_system(depth: int) -> None:
     url = wire.default_redis_url("/" + "a-long-folder-name/" * depth)
 
     assert len(url.removeprefix("unix://").encode()) <= 100
+
+
+def test_a_link_to_a_long_folder_leads_to_its_socket(tmp_path: Path) -> None:
+    folder, link = tmp_path / "/".join(["a-long-folder-name"] * 10), tmp_path / "link"
+    link.symlink_to(folder)
+
+    assert wire.default_redis_url(str(link)) == wire.default_redis_url(str(folder))
