@@ -6,7 +6,8 @@ from pathlib import Path
 
 import psutil
 
-from hosting.redis_server import is_answering
+from engine import wire
+from hosting.redis_server import is_answering, socket_path_of
 from tests.hosting.redis_alone import redis_alone
 from tests.waiting import wait_until
 
@@ -32,4 +33,5 @@ def test_files_that_break_while_it_runs_are_put_aside_too(tmp_path: Path) -> Non
             file.write_bytes(TORN)
         server.kill()
         running.wait_for(f"{tmp_path}/redis-unreadable")
-        wait_until(lambda: is_answering(tmp_path / "run" / "redis.sock"))
+        socket_path = socket_path_of(wire.default_redis_url(str(tmp_path)))
+        wait_until(lambda: is_answering(socket_path))
