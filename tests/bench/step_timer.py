@@ -34,6 +34,7 @@ from engine.assembly import build_worker
 from engine.core.step import Outcome, Step
 from engine.model.runner import Runner
 from engine.transport import Transport
+from engine.warmth import Warmth
 from tests.bench.engine_loop import MODEL_NAME, NUM_ROWS, Parts, engine_parts
 from tests.engine.transport.rig import Rig
 from tests.redis_process import RedisProcess
@@ -117,6 +118,7 @@ class TimedEngine:
             engine_name=MODEL_NAME,
             status=parts.vitals.status,
             is_clearing=parts.prefixes.is_clearing,
+            weigh=Warmth(parts.prefixes.cache).weigh,
         )
         self._worker = build_worker(
             parts.config,
