@@ -14,12 +14,14 @@ from itertools import groupby
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import CharField, Count, DateField, F, Max, Q, QuerySet, Sum, Value
 from django.db.models.functions import Cast, Coalesce, Concat, TruncHour
+from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
 from accounts.models import DailyUsage, HourlyUsage, RollUpMark, UsageRecord, WeeklyUsage
-from accounts.models.usage import TTFT_BOUNDS, TTFT_COLUMNS, UsageSums
+from accounts.models.usage import TTFT_BOUNDS, TTFT_COLUMNS
 
 HOUR = datetime.timedelta(hours=1)
 DAY = datetime.timedelta(days=1)
@@ -71,7 +73,9 @@ class _HourOfLine(TruncHour):
     def __init__(self) -> None:
         super().__init__("created_at", tzinfo=datetime.UTC)
 
-    def as_sqlite(self, compiler: Any, connection: Any) -> tuple[str, Any]:
+    def as_sqlite(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **extra_context: Any
+    ) -> tuple[str, tuple[str | int, ...]]:
         moment, parameters = compiler.compile(self.lhs)
         return f"strftime('%%Y-%%m-%%d %%H:00:00', {moment})", parameters
 
@@ -79,22 +83,28 @@ class _HourOfLine(TruncHour):
 def _sums_of_lines(lines: QuerySet[Any]) -> QuerySet[Any, dict[str, Any]]:
     payer = Concat(_id_or_dash("user_id"), Value(":"), _id_or_dash("api_key_id"))
     by = lines.order_by().values(*_BY[1:], period=_HourOfLine(), payer=payer)
-    return by.annotate(
+    sums: QuerySet[Any, dict[str, Any]] = by.annotate(
         requests=Count("id"),
         errors=Count("id", filter=_ERRORS),
         **{name: Sum(name) for name in _TOKENS},
         **dict(_first_token_counts()),
     )
+    return sums
 
 
 def _sums_of_sums(finer: QuerySet[Any], period: datetime.date) -> QuerySet[Any, dict[str, Any]]:
     by = finer.order_by().values(*_BY)
-    return by.annotate(
+    sums: QuerySet[Any, dict[str, Any]] = by.annotate(
         **{name: Sum(name) for name in SUMS}, period=Value(period, output_field=DateField())
     )
+    return sums
 
 
-def _replace(model: type[UsageSums], stale: Q, sums: QuerySet[Any, dict[str, Any]]) -> None:
+def _replace(
+    model: type[HourlyUsage | DailyUsage | WeeklyUsage],
+    stale: Q,
+    sums: QuerySet[Any, dict[str, Any]],
+) -> None:
     """In the database alone: a day may have thousands of sums."""
     model.objects.filter(stale).delete()
     columns = ", ".join(("period", *_BY, *SUMS))
