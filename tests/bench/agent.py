@@ -61,7 +61,7 @@ def run(options: Options) -> Report:
         with cache_jobs(model_path(model)) as engine:
             engine.start(disk_bytes=OFF)
             _found_over_oracle(engine, f"{model} whole", num_turns)
-            quarter = int(engine.status()["memory"]["used_bytes"]) // 4
+            quarter = engine.status().memory.used_bytes // 4
             engine.start(memory_bytes=quarter, disk_bytes=quarter)
             live = _found_over_oracle(engine, f"{model} live", num_turns)
             restarted = _found_over_oracle(

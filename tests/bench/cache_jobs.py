@@ -10,8 +10,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import msgspec
+
+from engine import wire
 from tests.bench.processes import JobChild
 
 FIRST_TOKEN_ID, LAST_TOKEN_ID = 100, 3000  # ordinary tokens of every test model
@@ -60,12 +62,11 @@ class CacheJobs:
 
     def await_writer(self) -> None:
         """Until what waits to be written is on disk: it would slow down whoever is asked next."""
-        while (self.status().get("disk") or {}).get("queued_bytes"):
+        while (disk := self.status().disk) is not None and disk.queued_bytes:
             time.sleep(0.05)
 
-    def status(self) -> dict[str, Any]:
-        status: dict[str, Any] = self._child.do({"do": "status"})
-        return status
+    def status(self) -> wire.CacheStatus:
+        return msgspec.convert(self._child.do({"do": "status"}), wire.CacheStatus)
 
 
 @contextlib.contextmanager

@@ -126,4 +126,6 @@ def _tokens_generated(stack: Stack) -> int:
     _, content = stack.get("/metrics")
     lines = content.decode().splitlines()
     found = [line for line in lines if line.startswith("hearth_engine_generated_tokens")]
+    if not found:
+        raise BenchmarkFailed("/metrics does not tell how many tokens were generated")
     return int(sum(float(line.rsplit(" ", 1)[1]) for line in found))
