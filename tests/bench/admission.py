@@ -10,10 +10,9 @@ from tests.bench.background import ENDLESS_TOKENS, running_streams
 from tests.bench.contestants import Contestants, contestants
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask_among_others, quiet_collector
+from tests.bench.names import HEARTH, MLX_LM_SERVER
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.report import Report, Result, milliseconds, ratio
-from tests.bench.rivals import MLX_LM_SERVER
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import flat, median, median_ratio, percentile
 

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from tests.bench.contestants import Contestants, contestants
 from tests.bench.exchange import Question
 from tests.bench.load import Load, run_load
+from tests.bench.names import BATCH_GENERATOR, HEARTH, MLX_LM_SERVER
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.report import Report, Result, milliseconds, ratio
-from tests.bench.rivals import BATCH_GENERATOR, MLX_LM_SERVER
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
 

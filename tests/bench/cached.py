@@ -5,12 +5,13 @@ Rival: mlx_lm.server, which keeps whole prompts in memory.
 
 from __future__ import annotations
 
+from tests.bench.cold import Sample
 from tests.bench.models import RECIPES, USUAL
 from tests.bench.names import HEARTH, MLX_LM_SERVER
 from tests.bench.options import Options
 from tests.bench.report import Report, Result, ratio
 from tests.bench.stats import median_ratio
-from tests.bench.warmth import FORMS, Sample, measure_warmth, times, warmth_results
+from tests.bench.warmth import FORMS, measure_warmth, times, warmth_results
 
 BARS = {"small": {"repeat": 0.03, "second_turn": 0.05}}
 REPEAT_OVER_LONGER_BAR = 1.2

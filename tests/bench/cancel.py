@@ -21,10 +21,9 @@ from tests.bench.load import (
     check_answer,
     quiet_collector,
 )
+from tests.bench.names import HEARTH, MLX_LM_SERVER
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds, ratio
-from tests.bench.rivals import MLX_LM_SERVER
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
 

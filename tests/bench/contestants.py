@@ -14,10 +14,11 @@ from pathlib import Path
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask
 from tests.bench.models import model_path
+from tests.bench.names import MLX_LM_SERVER
 from tests.bench.ours import Service, hearth_service
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import BenchmarkFailed, Result
-from tests.bench.rivals import MLX_LM_SERVER, InProcess, batch_generator, mlx_lm_server
+from tests.bench.rivals import InProcess, batch_generator, mlx_lm_server
 
 NUM_EQUALITY_PROMPTS = 4
 EQUALITY_TOKENS = 64

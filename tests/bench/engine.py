@@ -16,11 +16,11 @@ from pathlib import Path
 from tests.bench.exchange import Question
 from tests.bench.load import Load
 from tests.bench.models import USUAL, model_path
+from tests.bench.names import BATCH_GENERATOR, HEARTH
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import Report, Result, ratio
-from tests.bench.rivals import BATCH_GENERATOR, InProcess, batch_generator, engine_loop
+from tests.bench.rivals import InProcess, batch_generator, engine_loop
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
 

@@ -18,8 +18,8 @@ from tests.bench.background import busy_streams
 from tests.bench.contestants import Contestants, contestants
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask_among_others, check_answer, quiet_collector, run_streams
+from tests.bench.names import HEARTH
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.report import Report, Result, milliseconds, ratio
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import flat, jain_index, median, percentile

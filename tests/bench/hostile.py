@@ -16,8 +16,9 @@ from tests.bench.answers import read_answer, read_refusal
 from tests.bench.exchange import Exchange, Question, Recording, Target
 from tests.bench.load import check_answer, quiet_collector, run_streams
 from tests.bench.models import model_path
+from tests.bench.names import HEARTH
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH, hearth_service
+from tests.bench.ours import hearth_service
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import BenchmarkFailed, Report, Result, milliseconds, ratio
 from tests.bench.stats import median, percentile

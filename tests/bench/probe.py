@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from tests.bench.exchange import Question, Target
 from tests.bench.load import ask, quiet_collector
 from tests.bench.models import model_path
+from tests.bench.names import HEARTH
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import BenchmarkFailed, Report, Result
 from tests.stack import Stack, running_stack

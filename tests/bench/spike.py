@@ -10,8 +10,8 @@ from collections.abc import Callable
 from tests.bench.contestants import Contestants, contestants
 from tests.bench.exchange import Question, Target
 from tests.bench.load import run_load
+from tests.bench.names import HEARTH
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.report import Report, Result, milliseconds, ratio
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import flat, median

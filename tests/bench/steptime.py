@@ -15,12 +15,11 @@ from statistics import fmean
 
 from tests.bench.exchange import Question
 from tests.bench.models import model_path
+from tests.bench.names import BATCH_GENERATOR, HEARTH
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.prompts import PromptMaker
 from tests.bench.report import Report, Result, milliseconds, ratio
 from tests.bench.rivals import (
-    BATCH_GENERATOR,
     InProcess,
     StepTimer,
     StepTimes,

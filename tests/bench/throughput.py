@@ -14,10 +14,9 @@ from tests.bench.calibration import calibrate_client
 from tests.bench.contestants import Contestants, check_equal_answers, contestants, is_same_text
 from tests.bench.exchange import Question
 from tests.bench.load import Load, run_load
+from tests.bench.names import BATCH_GENERATOR, HEARTH, MLX_LM_SERVER
 from tests.bench.options import Options
-from tests.bench.ours import HEARTH
 from tests.bench.report import Report, Result, text_table
-from tests.bench.rivals import BATCH_GENERATOR, MLX_LM_SERVER
 from tests.bench.rounds import Budget, interleave
 from tests.bench.stats import median, median_ratio
 
