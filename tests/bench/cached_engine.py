@@ -29,7 +29,7 @@ from engine.core.delivery import Delivery
 from engine.metrics import Vitals
 from engine.model.memory import DeviceMemory
 from engine.prefixes import Prefixes
-from engine.worker import Worker
+from engine.worker import Received, Worker
 from tests.bench.engine_loop import MODEL_NAME, NUM_ROWS, DirectTransport
 
 WAIT_SECONDS = 0.0005
@@ -58,7 +58,7 @@ class SlowFiles(RealFiles):
 class CalmTransport(DirectTransport):
     """As the real one it lets other threads run where the worker has time to wait."""
 
-    def receive(self, wait_seconds: float) -> list[Any]:
+    def receive(self, wait_seconds: float) -> list[Received]:
         if wait_seconds and not self.inbox:
             time.sleep(WAIT_SECONDS)
         return super().receive(wait_seconds)

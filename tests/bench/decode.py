@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import mlx.core as mx
-from mlx.utils import tree_flatten, tree_map
+from mlx.utils import tree_map
 from mlx_lm.generate import BatchGenerator
 from mlx_lm.models import qwen3
 
@@ -25,6 +25,7 @@ from engine.core.pacing import TimeLedger
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model import direct_step, kernels
+from engine.model.loader import num_weight_bytes
 from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
 from tests.bench.names import BATCH_GENERATOR, HEARTH
@@ -40,7 +41,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "tiny": {**RECIPES["tiny-qwen3"].config, "vocab_size": 4096},
 }
 # rows, context: the ratio over BatchGenerator that must be reached
-CELLS = {"8b": {(32, 512): 1.5, (64, 512): 1.5, (32, 4096): 2.0}, "tiny": {(8, 64): None}}
+CELLS: dict[str, dict[tuple[int, int], float | None]] = {
+    "8b": {(32, 512): 1.5, (64, 512): 1.5, (32, 4096): 2.0},
+    "tiny": {(8, 64): None},
+}
 LENGTHS = ("equal", "unequal")
 MEASURED_STEPS = {"8b": 96, "tiny": 16}
 VICTIM_TOKENS = {"8b": 32_000, "tiny": 512}
@@ -220,7 +224,7 @@ class Cell:
     def _bytes_per_step(self) -> int:
         """Weights once, and of each row what it holds (in unequal cells the mean is the same)."""
         shape = SHAPES[self.name]
-        weights = sum(array.nbytes for _, array in tree_flatten(self.model.parameters()))
+        weights = num_weight_bytes(self.model)
         embedding = self.model.model.embed_tokens.weight.nbytes  # of it only the rows' lines
         per_token = 2 * shape["num_hidden_layers"] * shape["num_key_value_heads"]
         per_token *= shape["head_dim"] * self.model.model.embed_tokens.weight.dtype.size

@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import redis
-
 from engine import wire
+from hosting.engine_client import EngineClient
 from tests.bench.fault_people import Person, Seen
 from tests.stack import Stack
 
@@ -50,15 +49,15 @@ def _unsettled(generations: list[Any], lines: list[Any]) -> Iterator[str]:
 
 def _unlike_the_streams(stack: Stack, lines: list[Any]) -> Iterator[str]:
     """Redis keeps what was delivered for ten minutes after the end."""
-    told = redis.Redis.from_url(wire.default_redis_url(str(stack.data_dir)), decode_responses=True)
+    client = EngineClient(wire.default_redis_url(str(stack.data_dir)))
     for pk, _, tokens, *_ in lines:
-        entries = told.xrange(wire.Keys.events(_dashed(pk)))
-        if not entries:
+        numbered = client.read_events(_dashed(pk))
+        if not numbered:
             continue
-        seqs = [wire.entry_seq(entry) for entry, _ in entries]
+        seqs = [seq for seq, _ in numbered]
         if seqs != list(range(len(seqs))):
             yield f"{pk}: its events have gaps or come twice"
-        events = [wire.decode(fields["e"]) for _, fields in entries]
+        events = [event for _, event in numbered]
         deltas = [event for event in events if isinstance(event, wire.Delta)]
         delivered = sum(len(delta.token_ids) for delta in deltas)
         if delivered != tokens:

@@ -95,7 +95,7 @@ def _rows(model: str) -> Iterator[Callable[..., Answers]]:
 
 
 def _timing(ask: Callable[..., Answers], num_held: int) -> Callable[[int], Speed]:
-    def measure(number: int) -> float:
+    def measure(number: int) -> Speed:
         answers = ask(number, held=num_held, schema=ENDLESS, max_tokens=ANSWER_TOKENS)
         if {len(tokens) for tokens in answers.tokens} != {ANSWER_TOKENS}:
             raise BenchmarkFailed("a row ended before the others")

@@ -118,7 +118,8 @@ def _tokenizing(path: Path, prompt: str) -> tuple[float, float]:
 def _cpu_seconds(stack: Stack) -> float:
     processes = stack.processes()
     times = [psutil.Process(processes[name].pid).cpu_times() for name in SERVING]
-    return sum(one.user + one.system for one in times)
+    seconds: float = sum(one.user + one.system for one in times)
+    return seconds
 
 
 def _tokens_generated(stack: Stack) -> int:

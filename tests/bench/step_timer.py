@@ -93,13 +93,13 @@ class RunnerClock:
         self.device = device
         self.last_step = Step()
         self.began_at = self.ended_at = device.now()
-        run = Runner.run
+        clock, run = self, Runner.run
 
-        def timed_run(runner: Runner, step: Step) -> tuple[Outcome, ...]:
-            self.last_step = step
-            self.began_at = device.now()
-            outcomes = run(runner, step)
-            self.ended_at = device.now()
+        def timed_run(self: Runner, step: Step) -> tuple[Outcome, ...]:
+            clock.last_step = step
+            clock.began_at = device.now()
+            outcomes = run(self, step)
+            clock.ended_at = device.now()
             return outcomes
 
         Runner.run = timed_run  # type: ignore[method-assign]

@@ -78,7 +78,8 @@ def settle_one() -> None:
         user=key.user, api_key=key, kind="api", model_name=model.name, tenant="bench"
     )
     usage = wire.Usage(prompt_tokens=100, completion_tokens=10)
-    close_generation(generation.pk, Outcome(state="done", end="stop", answer=Answer(), usage=usage))
+    outcome = Outcome(state=Generation.State.DONE, end="stop", answer=Answer(), usage=usage)
+    close_generation(generation.pk, outcome)
 
 
 def seed(num_lines: int) -> None:
@@ -144,8 +145,8 @@ def _not_named_in(sql: str) -> dict[str, str]:
     """The other columns of generations that must not be empty, and their defaults."""
     others = {
         field.column: repr(field.get_default())
-        for field in Generation._meta.concrete_fields
-        if not field.null and field.column not in sql
+        for field in Generation._meta.fields
+        if field.column is not None and not field.null and field.column not in sql
     }
     return {
         "others": "".join(f", {column}" for column in others),

@@ -120,9 +120,9 @@ def _timed(
         if number or rounds == 1:
             walls.append(time.perf_counter() - wall)
             cpus.append(time.process_time() - cpu)
-    found = {"name": name, "p50": median(walls), "worst": max(walls), "cpu": median(cpus)}
-    print(f"{1000 * found['p50']:8.0f} ms  {name}", file=sys.stderr, flush=True)
-    return {**found, "bar_ms": bar_ms}
+    p50 = median(walls)
+    print(f"{1000 * p50:8.0f} ms  {name}", file=sys.stderr, flush=True)
+    return {"name": name, "p50": p50, "worst": max(walls), "cpu": median(cpus), "bar_ms": bar_ms}
 
 
 if __name__ == "__main__":

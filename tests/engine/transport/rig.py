@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict, Unpack
 
 from engine import wire
 from engine.core.lives import UNKNOWN_LIVES, Lives
@@ -12,6 +13,14 @@ from engine.transport.exchange import Exchange
 from engine.transport.intake_queue import IntakeQueue
 from hosting.engine_client import EngineClient
 from tests.makers import make_generate, make_work
+
+
+class Caps(TypedDict, total=False):
+    """What a model's registration may allow."""
+
+    max_rows: int
+    max_queue: int
+    max_queue_per_tenant: int
 
 
 class Rig:
@@ -42,7 +51,7 @@ class Rig:
         for request_id in request_ids:
             self.client.submit(make_generate(request_id, **changes))
 
-    def admit_all(self, *, num_prompt_tokens: int = 4, **caps: int) -> list[str]:
+    def admit_all(self, *, num_prompt_tokens: int = 4, **caps: Unpack[Caps]) -> list[str]:
         """Admit what was submitted, as intake does. Returns the outcomes."""
         outcomes = []
         while self.redis.xlen(wire.Keys.INTAKE):
