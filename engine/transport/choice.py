@@ -22,9 +22,9 @@ class Choice:
         self._models: frozenset[str] = frozenset()
         self._weights: dict[str, Callable[[], int]] = {}  # of what waits, as far as it was told
 
-    def note_waiting(self, models: Iterable[str]) -> None:
-        """Of these, long prompts were left in the queue."""
-        self._models = frozenset(models)
+    def note_waiting(self, with_long: Iterable[str], *, among: Iterable[str]) -> None:
+        """`among` these models those of which long prompts were left in the queue."""
+        self._models = (self._models - frozenset(among)) | frozenset(with_long)
 
     def preferred(self, models: Iterable[str]) -> list[str]:
         """The best first; those of which nothing is in memory are not among them."""

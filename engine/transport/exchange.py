@@ -71,15 +71,16 @@ class Exchange:
         self, rows: Mapping[str, int], invitations: Mapping[str, Invitation] = NO_INVITATIONS
     ) -> list[AnyDelivery]:
         """Up to rows[model] requests of each model, and one more of whom an invitation is for."""
-        wanted = [part for model, n in rows.items() if n > 0 for part in (model, n)]
+        wanted = {model: n for model, n in rows.items() if n > 0}
         guests = [part for pair in invitations.items() for part in _guest_arguments(*pair)]
         if not wanted and not guests:
             return []
-        preferred = self._choice.preferred(rows) if self._choice else []
-        known = (self._engine_name, _LEASE_MS, FAILED_DEADLINE, len(wanted) // 2, len(preferred))
-        pulled, with_long = self._scripts("pull", *known, *wanted, *preferred, *guests)
+        preferred = self._choice.preferred(wanted) if self._choice else []
+        known = (self._engine_name, _LEASE_MS, FAILED_DEADLINE, len(wanted), len(preferred))
+        parts = [part for pair in wanted.items() for part in pair]
+        pulled, with_long = self._scripts("pull", *known, *parts, *preferred, *guests)
         if self._choice:
-            self._choice.note_waiting(with_long)
+            self._choice.note_waiting(with_long, among=wanted)
         deliveries = []
         for request_id, values, history in pulled:
             held = held_from(request_id, _pairs(values), history)

@@ -83,6 +83,13 @@ def test_what_left_memory_meanwhile_is_not_preferred(rig: Rig) -> None:
     assert pull_ids(engine) == ["c"]
 
 
+def test_looking_for_another_models_requests_changes_nothing(rig: Rig) -> None:
+    queue_long(rig, "first", "a", "b", "c")
+    engine = engine_that_pulled(rig, Memory(c=512))
+    engine.pull({"other": 5})
+    assert pull_ids(engine) == ["c"]
+
+
 def test_a_prompt_is_read_once(rig: Rig) -> None:
     queue_long(rig, "first", "a", "b", "c", "d")
     memory = Memory(d=512)
