@@ -2,12 +2,14 @@
 
 A step that is expected to be long is not stuck while it takes a few times that; afterwards all of
 its time counts, so that a hang in a slice is seen as soon as one between steps. Only time in which
-it could have moved counts: not what its threads wait for a processor on a busy machine, not a pause
-of the whole process. Written by the model thread; one other thread looks about once a second.
+it could have moved counts: not what its threads wait for a processor on a busy machine, nor while
+the system brings back what it put to disk of an idle engine, nor a pause of the whole process.
+Written by the model thread; one other thread looks about once a second.
 """
 
 from __future__ import annotations
 
+import resource
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,10 +17,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PATIENCE = 4.0  # a step may take so many times what is expected of it
+MANY_PAGE_INS = 50  # between two looks: a disk brings hundreds of pages a second
 _LONGEST_LOOK_SECONDS = 1.5  # who looks later was stopped itself
 _THREADS = Path("/proc/self/task")
 
 ReadSeconds = Callable[[], float]
+
+
+def _num_page_ins() -> int:
+    """How many pages of memory this process has waited for that were on a disk."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_majflt
 
 
 class StallClock:
@@ -29,9 +37,12 @@ class StallClock:
         *,
         clock: ReadSeconds = time.monotonic,
         starved_seconds: ReadSeconds | None = None,
+        num_page_ins: Callable[[], int] = _num_page_ins,
     ) -> None:
         self._clock = clock
         self._starved_seconds = starved_seconds or Starvation().take_seconds
+        self._num_page_ins = num_page_ins
+        self._page_ins = num_page_ins()
         self._lock = threading.Lock()
         self._is_busy = False
         self._expected_seconds = 0.0
@@ -65,10 +76,15 @@ class StallClock:
                 self._still_seconds = 0.0
             since = max(self._moved_at, self._looked_at) if self._is_busy else now
             passed = min(now - since, _LONGEST_LOOK_SECONDS)
-            self._still_seconds += max(0.0, passed - starved)
+            if not self._is_paged_in():
+                self._still_seconds += max(0.0, passed - starved)
             self._looked_at = now
             is_explained = self._still_seconds <= PATIENCE * self._expected_seconds
             return 0.0 if is_explained else self._still_seconds
+
+    def _is_paged_in(self) -> bool:
+        before, self._page_ins = self._page_ins, self._num_page_ins()
+        return self._page_ins - before >= MANY_PAGE_INS
 
 
 class Starvation:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.stall import PATIENCE, StallClock, Starvation
+from engine.stall import MANY_PAGE_INS, PATIENCE, StallClock, Starvation
 from hosting.engine_patience import STALLED_END_SECONDS
 from tests.fakes import FakeClock
 
@@ -23,7 +23,12 @@ class Stall:
     def __init__(self) -> None:
         self.time = FakeClock()
         self.starved_seconds = 0.0
-        self.clock = StallClock(clock=self.time, starved_seconds=lambda: self.starved_seconds)
+        self.page_ins = 0
+        self.clock = StallClock(
+            clock=self.time,
+            starved_seconds=lambda: self.starved_seconds,
+            num_page_ins=lambda: self.page_ins,
+        )
         self.clock.note_busy(True)
 
     def look(self, *, seconds: int) -> float:
@@ -74,6 +79,15 @@ def test_a_hang_in_a_slice_is_seen_as_soon_as_one_between_steps(stall: Stall) ->
 def test_a_step_that_fails_excuses_nothing_after_it(stall: Stall) -> None:
     with pytest.raises(RuntimeError), stall.clock.working(100.0):
         raise RuntimeError
+    assert stall.look(seconds=4) == pytest.approx(4)
+
+
+def test_time_in_which_memory_comes_back_from_disk_is_not_counted(stall: Stall) -> None:
+    """An idle engine's weights may have been swapped out; a hang does not read."""
+    for _ in range(20):
+        stall.page_ins += MANY_PAGE_INS
+        assert stall.look(seconds=1) == 0
+    stall.page_ins += MANY_PAGE_INS - 1
     assert stall.look(seconds=4) == pytest.approx(4)
 
 
