@@ -1,7 +1,7 @@
 -- The fair queue of each model. Every script starts with _request.lua and this file.
 --
 --   front     [ given back by an engine that closed ]            oldest first
---   suspects  [ were live when an engine died ]                  oldest first, one at a time per engine
+--   suspects  [ were worked on when an engine died ]             oldest first, one at a time per engine
 --   interactive > api > batch, each  ring [ tenant: virtual time ] -> line [ request, oldest first ]
 --
 -- A tenant's virtual time is the cost in tokens it was served, over the weight of its requests; cached tokens cost little.

@@ -42,6 +42,7 @@ BENCHMARKS = (
     "restore",
     "zerohit",
     "agent",
+    "fleet",
     "probe",
     "faults",
     "usage",

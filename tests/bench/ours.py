@@ -53,8 +53,9 @@ class Service:
 
 
 @contextlib.contextmanager
-def hearth_service() -> Iterator[Service]:
-    """`manage.py up` on a free port with an empty data folder, until the block is left."""
+def hearth_service(**settings: str) -> Iterator[Service]:
+    """`manage.py up` on a free port with an empty data folder, until the block is left; `settings`
+    go into its environment."""
     os.environ.pop("DATABASE_URL", None)  # never somebody's real database
-    with running_stack(HEARTH_MAX_CONCURRENT=_NO_LIMIT) as stack:
+    with running_stack(HEARTH_MAX_CONCURRENT=_NO_LIMIT, **settings) as stack:
         yield Service(stack)
