@@ -24,8 +24,9 @@ connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
 print("holds", flush=True)
 time.sleep(0.24)
+ends_at = time.monotonic()
 connection.execute("COMMIT")
-print(time.monotonic(), flush=True)
+print(ends_at, flush=True)
 """
 
 
@@ -103,7 +104,7 @@ def test_who_waits_too_long_hears_that_it_is_locked(
 
 
 def _seconds_late(process: subprocess.Popen[str], name: str) -> float:
-    """How long after another process's transaction ours begins."""
+    """How long after another process ends its transaction ours begins."""
     assert process.stdout is not None
     assert process.stdout.readline() == "holds\n"
     with transaction.atomic():
