@@ -1,6 +1,6 @@
 -- The long prompts that the next pull of these models may choose among, in order of service as it stands: {id, payload} each,
 -- the payload of a few that the engine does not know. ARGV: how many models, models..., ids that it knows...
-local MAX_OF_TENANT, MAX_OF_MODEL = 32, 64
+local MAX_TENANTS, MAX_OF_TENANT, MAX_OF_MODEL = 32, 32, 64
 local ENOUGH_TOKENS = 16000 -- of payloads: an engine reads them in a millisecond or two, beside its steps
 local num_models = tonumber(ARGV[1])
 local known, upcoming, num_tokens = {}, {}, 0
@@ -29,8 +29,9 @@ local function add_highest_class(model)
     local first = first_of(model, class)
     if first then
       local num_left = MAX_OF_MODEL
-      local latest = first.virtual_time + DEFICIT
-      for _, tenant in ipairs(redis.call('ZRANGEBYSCORE', ring_key(model, class), '-inf', latest)) do
+      local tenants = redis.call('ZRANGEBYSCORE', ring_key(model, class), '-inf', first.virtual_time + DEFICIT,
+        'LIMIT', 0, MAX_TENANTS)
+      for _, tenant in ipairs(tenants) do
         num_left = add(model, class, tenant, num_left)
       end
       return

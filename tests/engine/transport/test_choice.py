@@ -146,6 +146,16 @@ def test_what_is_preferred_is_paid_for(rig: Rig) -> None:
     assert float(rig.redis.zscore("hearth:ring:api:demo", "user:a")) - before >= LONG
 
 
+def test_however_many_people_wait_few_of_their_lines_are_read(rig: Rig) -> None:
+    for number in range(200):
+        rig.queue(f"r{number}", tenant=f"user:{number}")
+    queue_long(rig, "long", "other", tenant="user:x")
+    engine = engine_that_pulled(rig, Memory())
+    rig.redis.config_resetstat()
+    pull_ids(engine)
+    assert rig.redis.info("commandstats")["cmdstat_zrange"]["calls"] < 50
+
+
 def test_a_cancelled_one_is_not_taken(rig: Rig) -> None:
     queue_long(rig, "first", "a", "b", "c")
     engine = engine_that_pulled(rig, Memory(b=512, c=1024))
