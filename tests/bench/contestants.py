@@ -42,18 +42,13 @@ class Contestants:
 
 @contextlib.contextmanager
 def contestants(
-    model: str,
-    *,
-    fields: dict[str, int | float] | None = None,
-    server_options: Sequence[str] = (),
-    **settings: str,
+    model: str, *, fields: dict[str, int | float] | None = None, server_options: Sequence[str] = ()
 ) -> Iterator[Contestants]:
-    """Everybody on `model`, a short name; `fields` go into our registration of it, `settings` into
-    our environment."""
+    """Everybody on `model`, a short name; `fields` go into our registration of it."""
     path = model_path(model)
     with contextlib.ExitStack() as stack:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hearth-bench-logs-")))
-        service = stack.enter_context(hearth_service(**settings))
+        service = stack.enter_context(hearth_service())
         sides = Contestants(
             service=service,
             ours=service.serve(model, path, **(fields or {})),
