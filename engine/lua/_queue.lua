@@ -9,7 +9,7 @@
 -- charged in advance and settled at its end, which may be long after its tenant has become idle.
 --
 -- An engine says whose long prompts it has in memory, and may have one of those instead of the first in fairness: of the
--- same tenant, or of one that is at most DEFICIT ahead of it. Everybody is passed by so once, short prompts never.
+-- same tenant, or of one that is at most DEFICIT ahead of it. The first is passed by so once, and never with a short prompt.
 
 local CLASSES = { 'interactive', 'api', 'batch' }
 local PATIENCE_MS = { api = 15000, batch = 60000 }
@@ -55,7 +55,6 @@ local function push(model, class, tenant, id)
   redis.call('HSET', request_key(id), 'order', order)
   redis.call('ZADD', line_key(model, class, tenant), order, id)
   redis.call('ZADD', oldest_key(model, class), order, id)
-  if redis.call('HGET', request_key(id), 'is_long') == '1' then redis.call('SADD', long_key(model), id) end
   if not redis.call('ZSCORE', ring_key(model, class), tenant) then
     lift_into_ring(model, class, tenant)
   end
@@ -139,8 +138,8 @@ end
 
 -- The one of `preferred` that may go before `first`, or `first`.
 local function prefer(model, first, preferred)
-  local is_long, is_passed = unpack(redis.call('HMGET', request_key(first.id), 'is_long', 'is_passed'))
-  if not is_long or is_passed then return first end
+  local is_long = redis.call('SISMEMBER', long_key(model), first.id) == 1
+  if not is_long or redis.call('HGET', request_key(first.id), 'is_passed') then return first end
   for _, id in ipairs(preferred) do
     local may_go, tenant = may_go_before(model, first, id)
     if may_go then

@@ -28,9 +28,9 @@ end
 
 redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost / weight,
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
-if is_long == '1' then redis.call('HSET', request_key(id), 'is_long', 1) end
 if tonumber(deadline_at) > 0 then redis.call('ZADD', 'hearth:deadlines', deadline_at, id) end
 push(model, class, tenant, id) -- first: Redis wakes whom it concerns in this order
+if is_long == '1' then redis.call('SADD', long_key(model), id) end
 append_event(id, accepted)
 redis.call('HSET', pace_key(model), 'look_ahead', look_ahead)
 if num_waiting > 0 then

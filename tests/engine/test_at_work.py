@@ -14,21 +14,16 @@ import pytest
 from engine import wire
 from engine.at_work import AtWork, StepNotes
 from engine.core.lives import Lives
-from engine.core.pacing import TimeLedger
 from engine.core.sequence import Sequence
 from engine.core.step import Drawn, Outcome, Slice, Step
 from engine.handle import ModelHandle
 from engine.live_request import LiveRequest
-from engine.metrics import Vitals
 from tests.engine import test_vector_handle as vectors
-from tests.engine.test_failed_rows import Told
+from tests.engine.test_failed_rows import Told, handle_of
 from tests.engine.worker_rig import Engine, spec
 from tests.fakes import (
-    FakeClock,
     FakeFailure,
-    FakeMemory,
     FakeRunner,
-    FakeVoice,
     make_delivery,
     make_work,
 )
@@ -67,20 +62,6 @@ class DeadlyReuse(Told):
     def _do(self, what: str, live: LiveRequest) -> None:
         if (what, live.request_id) == (self._deadly, "killer"):
             raise Death
-
-
-def handle_of(reuse: Told, at_work: AtWork) -> ModelHandle:
-    clock = FakeClock()
-    return ModelHandle(
-        reuse.spec,
-        runner=FakeRunner(clock),
-        voice=FakeVoice(),
-        ledger=TimeLedger(),
-        vitals=Vitals(engine_name="e", memory=FakeMemory()),
-        reuse=reuse,
-        at_work=at_work,
-        clock=clock,
-    )
 
 
 @pytest.fixture
@@ -139,7 +120,7 @@ def test_whose_grammar_is_compiled_is_at_work_until_it_is(file: Path, at_work: A
 
 
 def test_who_is_taken_in_is_at_work(file: Path, at_work: AtWork) -> None:
-    handle = handle_of(DeadlyReuse("begin"), at_work)
+    handle = handle_of(DeadlyReuse("begin"), at_work=at_work)
     handle.add(make_delivery(make_work("before")))
     assert word_in(file).at_work == frozenset()
     with pytest.raises(Death):
@@ -171,7 +152,7 @@ def test_a_step_that_the_device_has_not_finished_counts(file: Path, at_work: AtW
 def test_a_row_that_is_filled_from_the_cache_is_at_work(
     file: Path, at_work: AtWork, deadly: str
 ) -> None:
-    handle = handle_of(DeadlyReuse(deadly), at_work)
+    handle = handle_of(DeadlyReuse(deadly), at_work=at_work)
     for name in ("before", "killer"):
         handle.add(make_delivery(make_work(name)))
     with pytest.raises(Death):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine import wire
+from engine.at_work import AtWork
 from engine.core.answer import Piece, TextStream
 from engine.core.pacing import TimeLedger
 from engine.core.step import Drawn
@@ -62,17 +63,25 @@ class BreakingVoice(FakeVoice):
         return BreakingStream() if work.request_id == "broken" else super().stream(work)
 
 
-def test_the_row_of_a_request_that_failed_is_not_kept() -> None:
-    clock, cache = FakeClock(), Told()
-    handle = ModelHandle(
+def handle_of(
+    cache: Told, *, voice: FakeVoice | None = None, at_work: AtWork | None = None
+) -> ModelHandle:
+    clock = FakeClock()
+    return ModelHandle(
         cache.spec,
         runner=FakeRunner(clock),
-        voice=BreakingVoice(),
+        voice=voice or FakeVoice(),
         ledger=TimeLedger(),
         vitals=Vitals(engine_name="e", memory=FakeMemory()),
         reuse=cache,
+        at_work=at_work,
         clock=clock,
     )
+
+
+def test_the_row_of_a_request_that_failed_is_not_kept() -> None:
+    cache = Told()
+    handle = handle_of(cache, voice=BreakingVoice())
     for request_id in ("broken", "whole"):
         handle.add(make_delivery(make_work(request_id, tenant=request_id, prompt=range(1, 9))))
     ends = {}

@@ -56,7 +56,7 @@ class Engine:
             memory=memory,
             clock=self.clock,
             wall_clock=self.clock,
-            stall=StallClock(clock=self.clock, starved_seconds=lambda: 0.0),
+            stall=StallClock(clock=self.clock, starved_seconds=lambda: 0.0, num_page_ins=lambda: 0),
         )
         self.shelf = FakeShelf(
             self.clock,
