@@ -230,6 +230,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 CELERY_BEAT_SCHEDULE = {
     "templates": {"task": "hosting.tasks.look_at_templates", "schedule": crontab()},
+    "fetches": {"task": "hosting.tasks.look_at_fetches", "schedule": crontab(minute="*/10")},
     "roll up usage": {"task": "hosting.tasks.roll_up_usage", "schedule": crontab(minute="*/5")},
     "retention": {"task": "hosting.tasks.apply_retention", "schedule": crontab(minute=30, hour=3)},
 }

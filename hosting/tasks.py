@@ -13,8 +13,7 @@ from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
 from hosting.actions.counting import measure_templates
 from hosting.actions.forgetting import delete_old_forgettings
-from hosting.actions.hosted_models import continue_fetches
-from hosting.actions.model_fetch import fetch_weights
+from hosting.actions.model_fetch import continue_fetches, fetch_weights
 from hosting.actions.repeats import delete_old_keys
 from hosting.actions.retention import delete_old_conversations, delete_old_generations
 from hosting.actions.statistics import refresh_statistics
@@ -39,6 +38,11 @@ def fetch_model(model_id: int) -> None:
 
 @worker_ready.connect
 def begin(**_: Any) -> None:
+    continue_fetches()
+
+
+@shared_task
+def look_at_fetches() -> None:
     continue_fetches()
 
 

@@ -203,13 +203,7 @@ def fetch_again(model: HostedModel) -> None:
         HostedModel.objects.filter(pk=model.pk).update(
             state=HostedModel.State.FETCHING, detail="", fetch_fraction=0
         )
-        transaction.on_commit(lambda: _enqueue_fetch(model))
-
-
-def continue_fetches() -> None:
-    """Of what was being fetched when its process ended; what still is goes on undisturbed."""
-    for model in HostedModel.objects.filter(state=HostedModel.State.FETCHING):
-        _enqueue_fetch(model)
+        transaction.on_commit(lambda: enqueue_fetch(model))
 
 
 def _add_folder(
@@ -241,7 +235,7 @@ def _add_repository(repo_id: str, *, name: str, is_default: bool) -> HostedModel
             detail="",
             fetch_fraction=0.0,
         )
-        transaction.on_commit(lambda: _enqueue_fetch(model))
+        transaction.on_commit(lambda: enqueue_fetch(model))
     return model
 
 
@@ -261,7 +255,7 @@ def _register(name: str, *, is_default: bool, **fields: Any) -> HostedModel:
     return model
 
 
-def _enqueue_fetch(model: HostedModel) -> None:
+def enqueue_fetch(model: HostedModel) -> None:
     if not enqueue("fetch_model", model.pk):
         mark_fetch_failed(model, "Redis was away when the download was to start. Try again.")
 

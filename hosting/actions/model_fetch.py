@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hosting.actions.hosted_models import (
+    enqueue_fetch,
     fetched_folder,
     mark_fetch_failed,
     mark_fetched,
@@ -35,6 +36,15 @@ def fetch_weights(model_id: int) -> None:
     with _locked(folder) as is_ours:
         if is_ours:
             _fetch(model, folder)
+
+
+def continue_fetches() -> None:
+    """Of what nobody fetches any more, or ever began to, for its process ended."""
+    for model in HostedModel.objects.filter(state=HostedModel.State.FETCHING):
+        with _locked(fetched_folder(model)) as is_left:
+            pass
+        if is_left:
+            enqueue_fetch(model)
 
 
 @contextlib.contextmanager

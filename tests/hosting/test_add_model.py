@@ -24,6 +24,7 @@ from hosting.actions.hosted_models import (
 )
 from hosting.models import HostedModel
 from hosting.supervisor.prepare import prepare
+from hosting.tasks import look_at_fetches
 from tests.engine.transport.rig import Rig
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -197,6 +198,21 @@ def test_a_folder_is_fetched_by_one_at_a_time(
         fcntl.flock(file, fcntl.LOCK_EX)
         model_fetch.fetch_weights(HostedModel.objects.get().pk)
     assert HostedModel.objects.get().state == "fetching"
+
+
+def test_a_fetch_that_nobody_began_is_begun_and_one_under_way_goes_on(
+    rig: Rig, settings: Any, tmp_path: Path
+) -> None:
+    settings.MODELS_DIR = tmp_path
+    run("org/tiny")
+    rig.redis.delete("hearth-celery:celery")
+    with (tmp_path / "org--tiny.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        look_at_fetches()
+        assert rig.redis.llen("hearth-celery:celery") == 0
+    look_at_fetches()
+    (message,) = rig.redis.lrange("hearth-celery:celery", 0, -1)
+    assert json.loads(message)["headers"]["task"] == "hosting.tasks.fetch_model"
 
 
 def test_a_removed_model_is_served_no_more(rig: Rig, folder: Path) -> None:

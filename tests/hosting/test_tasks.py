@@ -65,7 +65,7 @@ def test_every_hour_up_to_now_is_rolled_up_and_its_day(person: User) -> None:
     assert sum(row.prompt_tokens for row in DailyUsage.objects.all()) == 15
 
 
-@pytest.mark.parametrize("entry", ["templates", "roll up usage", "retention"])
+@pytest.mark.parametrize("entry", ["templates", "fetches", "roll up usage", "retention"])
 def test_beat_names_tasks_that_exist(entry: str) -> None:
     app.loader.import_default_modules()
     assert app.conf.beat_schedule[entry]["task"] in app.tasks
