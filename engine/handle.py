@@ -18,6 +18,7 @@ from engine.core.pacing import Pace, TimeLedger
 from engine.core.scheduler import Scheduler
 from engine.core.sequence import Sequence, Status
 from engine.core.step import Drawn, Outcome, Step, StepRunner, UndefinedNumbers
+from engine.disk_waits import DiskWaits
 from engine.faults import engine_error
 from engine.keeping import Keeping
 from engine.live_request import LiveRequest, Voice
@@ -59,7 +60,6 @@ class ModelHandle:
         self._wall_clock = wall_clock
         self._reuse = reuse
         self._live: dict[str, LiveRequest] = {}
-        self._restoring: dict[str, float] = {}  # until when each waits for the disk
         self._keeping = Keeping(reuse, self._find_live)
         self._is_ahead = False  # the turn before told first tokens and had no step
         self.spec = spec
@@ -70,20 +70,21 @@ class ModelHandle:
             drawing_share=runner.drawing_share,
             cost=cost,
         )
+        self._disk_waits = DiskWaits(reuse, self.scheduler, clock)
         self.memory = RowMemory(estimate, self.scheduler, runner)
         self._notes = StepNotes(at_work or AtWork(), self.scheduler.find_request_id)
         self.last_used_at = clock()
 
     @property
     def is_idle(self) -> bool:
-        return self.scheduler.is_idle and not self._restoring
+        return self.scheduler.is_idle and not self._disk_waits
 
     @property
     def only_waits(self) -> bool:
         """Nothing to compute until the disk has answered, or has had its time, or grammars are
         compiled."""
         scheduler = self.scheduler
-        return (bool(self._restoring) and scheduler.is_idle) or scheduler.awaits_grammars
+        return (bool(self._disk_waits) and scheduler.is_idle) or scheduler.awaits_grammars
 
     @property
     def is_decoding(self) -> bool:
@@ -159,45 +160,17 @@ class ModelHandle:
             return [(live.request_id, live.finished())]
         live.sequence.grammar = self._voice.grammar(delivery.work)
         self._live[live.request_id] = live
-        waits_until = self._begin(live)
-        if waits_until is None:
-            self.scheduler.add(live.sequence)
-        else:
-            live.sequence.status = Status.RESTORING
-            self._restoring[live.request_id] = waits_until
+        self._disk_waits.enter(live)
         return []
-
-    def _begin(self, live: LiveRequest) -> float | None:
-        if self._reuse is None:
-            return None
-        return self._reuse.begin(live, prefill_seconds=self.scheduler.cost.predict)
 
     def fetched(self, request_id: str) -> Events:
         """What the disk had of its prompt is in memory, or is not to be had."""
         live = self._live.get(request_id)
-        if live is None or self._reuse is None:
+        if live is None or self._reuse is None or self._disk_waits.end_reading(live):
             return []
-        if request_id in self._restoring:
-            predict = self.scheduler.cost.predict
-            self._wait_on(request_id, self._reuse.begin_again(live, prefill_seconds=predict))
-        elif live.sequence.status is Status.PREFILLING:
-            return self._fill(live, self._reuse.open_late, self._reuse.go_on)
-        return []
-
-    def _end_patience(self) -> None:
-        """Requests whose disk is slow compute; what it brings later is used all the same."""
-        now = self._clock()
-        for request_id in [one for one, until in self._restoring.items() if until <= now]:
-            until = self._reuse.wait_on(self._live[request_id]) if self._reuse else None
-            self._wait_on(request_id, until)
-
-    def _wait_on(self, request_id: str, until: float | None) -> None:
-        """For the disk; None: not any longer."""
-        if until is not None:
-            self._restoring[request_id] = until
-            return
-        del self._restoring[request_id]
-        self.scheduler.add(self._live[request_id].sequence)
+        if live.sequence.status is not Status.PREFILLING:
+            return []
+        return self._fill(live, self._reuse.open_late, self._reuse.go_on)
 
     def cancel(self, request_id: str) -> Events:
         """The row computes nothing more from the next step on."""
@@ -254,7 +227,7 @@ class ModelHandle:
     def turn(self, *, others: Pace | None = None, limits: Limits = NO_LIMITS) -> Events:
         """Decide a step, run it, learn what the step before has drawn."""
         events = self._end_overdue() + self._end_rejected()
-        self._end_patience()
+        self._disk_waits.end_patience()
         opened = self._admit(limits)
         events += opened
         self._is_ahead = bool(opened) and not self._is_ahead
@@ -283,7 +256,7 @@ class ModelHandle:
         for sequence in self.scheduler.admit(self.memory.admission(limits).may_admit):
             live = self._live[sequence.request_id]
             if live.is_paused:
-                self._begin(live)  # what memory has lost comes from disk while the row computes
+                self._disk_waits.read(live)  # what memory has lost; the row computes meanwhile
             if self._reuse is not None:
                 events += self._fill(live, self._reuse.open, self._reuse.restore)
         return events
@@ -392,7 +365,7 @@ class ModelHandle:
         live = self._live.pop(request_id, None)
         if live is None:
             return None
-        if self._restoring.pop(request_id, None) is None:
+        if not self._disk_waits.leave(request_id):
             self.scheduler.finish(live.sequence)
         self._keeping.depart(live)
         return live

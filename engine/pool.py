@@ -19,13 +19,13 @@ from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery, is_overd
 from engine.core.guests import Invitation
 from engine.guard import MemoryGuard, Verdict
 from engine.handle import Events, ModelHandle
+from engine.load_failures import LoadFailures
 from engine.memory_report import ModelSize, model_memories
 from engine.residents import Residents
 from engine.shelf import Handle, LoadFailed, Shelf
 from engine.vector_handle import VectorHandle
 from engine.waiting_room import WaitingRoom
 
-_RETRY_SECONDS = 10.0
 _SHOWN_FRACTION = 0.05
 _LOOK_AGAIN_SECONDS = 0.1  # for room, while others keep theirs
 logger = logging.getLogger(__name__)
@@ -37,13 +37,6 @@ class _Loading:
     progress: Iterator[float | Handle]
     started_at: float
     shown: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Failure:
-    code: wire.Code
-    detail: str
-    at: float
 
 
 class ModelPool:
@@ -65,7 +58,7 @@ class ModelPool:
         self.residents = Residents(clock=clock)
         self._waiting = WaitingRoom(clock=clock)
         self._wanted: dict[str, float] = {}  # commanded or pinned, since when
-        self._failures: dict[str, _Failure] = {}
+        self._failures = LoadFailures(clock)
         self._sizes: dict[str, ModelSize] = {}
         self._loading: _Loading | None = None
         self._may_look_at = float("-inf")
@@ -110,9 +103,7 @@ class ModelPool:
             statuses.append(
                 wire.ModelStatus(name=loading.name, state="loading", loaded_fraction=loading.shown)
             )
-        for name, failure in self._failures.items():
-            statuses.append(wire.ModelStatus(name=name, state="failed", detail=failure.detail))
-        return tuple(statuses)
+        return (*statuses, *self._failures.statuses())
 
     @property
     def has_waiting(self) -> bool:
@@ -142,7 +133,7 @@ class ModelPool:
     def configure(self, specs: tuple[wire.ModelSpec, ...]) -> Events:
         """All models that may be served from now on. Running rows of others end normally."""
         self._specs = {spec.name: spec for spec in specs}
-        self._failures = {}
+        self._failures.clear()
         self._measure()
         for handle in list(self.residents):
             spec = self._specs.get(handle.spec.name)
@@ -167,7 +158,7 @@ class ModelPool:
                     estimate=self._shelf.estimate(self._as_loaded(spec)),
                 )
             except LoadFailed as error:
-                self._note_failure(name, wire.Code.MODEL_LOAD_FAILED, str(error))
+                self._failures.note(name, _load_failed(str(error)))
 
     def _as_loaded(self, spec: wire.ModelSpec) -> wire.ModelSpec:
         """A precision counts at the next load only."""
@@ -192,7 +183,7 @@ class ModelPool:
 
     def want(self, name: str) -> None:
         """Load this model even if nobody asks for an answer."""
-        self._failures.pop(name, None)
+        self._failures.forget(name)
         if self._may_come(name):
             self._wanted.setdefault(name, self._clock())
 
@@ -210,9 +201,8 @@ class ModelPool:
             return _give(handle, delivery)
         if name not in self._specs:
             return [(request_id, _not_found(name))]
-        failure = self._failures.get(name)
-        if failure is not None and self._clock() - failure.at < _RETRY_SECONDS:
-            return [(request_id, wire.Failed(code=failure.code, detail=failure.detail))]
+        if (failed := self._failures.recent(name)) is not None:
+            return [(request_id, failed)]
         self._waiting.add(delivery)
         return [(request_id, wire.Loading(fraction=0.0))]
 
@@ -262,7 +252,7 @@ class ModelPool:
         else:
             return self._go_on(loading, progress)
         # Only now nothing refers to what was loaded of it: the error's traceback did.
-        events = self._fail(loading.name, wire.Code.MODEL_LOAD_FAILED, detail)
+        events = self._fail(loading.name, _load_failed(detail))
         del loading
         self._shelf.give_memory_back()
         return events
@@ -284,7 +274,7 @@ class ModelPool:
             self._shelf.estimate(self._specs[name])
             needed = self._shelf.weight_bytes(self._specs[name])
         except LoadFailed as error:
-            return self._fail(name, wire.Code.MODEL_LOAD_FAILED, str(error))
+            return self._fail(name, _load_failed(str(error)))
         lasting_bytes = self._shelf.lasting_bytes()
         assessment = self._guard.assess_load(
             needed_bytes=needed,
@@ -294,7 +284,8 @@ class ModelPool:
         )
         if assessment.verdict is Verdict.NEVER:
             self._guard.note("refusal", model=name, num_bytes=needed)
-            return self._fail(name, wire.Code.DOES_NOT_FIT, assessment.detail)
+            failed = wire.Failed(code=wire.Code.DOES_NOT_FIT, detail=assessment.detail)
+            return self._fail(name, failed)
         if assessment.verdict is Verdict.NOT_NOW:
             self._make_room(waits_since=since[name])
             return []
@@ -323,7 +314,7 @@ class ModelPool:
         self._loading = None
         self._at_work.note_load(None)
         self._wanted.pop(loading.name, None)
-        self._failures.pop(loading.name, None)
+        self._failures.forget(loading.name)
         logger.info("model loaded", extra={"model": loading.name})
         self._guard.note("load", model=loading.name, num_bytes=handle.weight_bytes)
         spec = self._specs.get(loading.name)
@@ -340,16 +331,13 @@ class ModelPool:
             for event in _give(handle, delivery, load_seconds=seconds)
         ]
 
-    def _fail(self, name: str, code: wire.Code, detail: str) -> Events:
-        logger.error("model not loaded", extra={"model": name, "detail": detail})
+    def _fail(self, name: str, failed: wire.Failed) -> Events:
+        logger.error("model not loaded", extra={"model": name, "detail": failed.detail})
         self._loading = None
         self._at_work.note_load(None)
         self._wanted.pop(name, None)
-        self._note_failure(name, code, detail)
-        return self._refuse_waiting(name, wire.Failed(code=code, detail=detail))
-
-    def _note_failure(self, name: str, code: wire.Code, detail: str) -> None:
-        self._failures[name] = _Failure(code=code, detail=detail, at=self._clock())
+        self._failures.note(name, failed)
+        return self._refuse_waiting(name, failed)
 
     def _refuse_waiting(self, name: str, failed: wire.Failed) -> Events:
         return [(one.work.request_id, failed) for one, _ in self._waiting.take_all(name)]
@@ -391,6 +379,10 @@ def _too_late(delivery: AnyDelivery) -> wire.Failed:
 
 def _is_same(spec: wire.ModelSpec, loaded: wire.ModelSpec) -> bool:
     return spec.path == loaded.path and spec.kind == loaded.kind
+
+
+def _load_failed(detail: str) -> wire.Failed:
+    return wire.Failed(code=wire.Code.MODEL_LOAD_FAILED, detail=detail)
 
 
 def _not_found(name: str) -> wire.Failed:

@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterable
 from math import inf
 
 from engine.core.bisection import Bisection
-from engine.core.cost import FIRST_USE_SECONDS, CostModel
+from engine.core.cost import CostModel
+from engine.core.expectation import Expectation
 from engine.core.guests import Holders, Invitation, most_guests
 from engine.core.limits import ALL_FITS, Fitting
 from engine.core.pacing import Pace, TimeLedger
 from engine.core.sequence import Sequence, Status
 from engine.core.slicing import EFFICIENT_ON_GRID_TOKENS, EFFICIENT_TOKENS, plan_slices, with_room
 from engine.core.step import Drawn, Outcome, Step
-
-_FIRST_DECODES, _FIRST_SLICES = 16, 4  # turns of a loaded model
 
 
 class Scheduler:
@@ -45,6 +44,7 @@ class Scheduler:
         self._drawing_share = drawing_share
         self.cost = cost or CostModel()
         self._ledger = ledger
+        self._expectation = Expectation(self.cost, ledger)
         self._bisection = Bisection()
         self.num_admitted = 0  # ever
         self._live: dict[int, Sequence] = {}  # by row_id: admitted, not finished
@@ -54,7 +54,6 @@ class Scheduler:
         self._batch: list[Sequence] = []
         self._gone: list[int] = []
         self._in_flight: list[Step] = []
-        self._num_decodes = self._num_slices = 0  # turns that have ended
         self._others: Pace | None = None  # as schedule() was told last
         self._read_newcomers = False  # in the slice before
 
@@ -153,8 +152,7 @@ class Scheduler:
         """Learn from a computed step; the tokens drawn for rows that still live."""
         self._in_flight.remove(outcome.step)
         self._ledger.note_in_flight(outcome.step, -1)
-        self._num_decodes += bool(outcome.step.decodes)
-        self._num_slices += bool(outcome.step.slices)
+        self._expectation.note_ended(outcome.step)
         self._learn(outcome)
         drawn = []
         for one in outcome.drawn:
@@ -342,22 +340,7 @@ class Scheduler:
     @property
     def expected_seconds(self) -> float:
         """Of all that the device has not finished."""
-        seconds = sum(map(self._seconds_of, self._in_flight))
-        return seconds + (FIRST_USE_SECONDS if any(map(self._is_new, self._in_flight)) else 0.0)
-
-    def _is_new(self, step: Step) -> bool:
-        """Its kind may have to be compiled."""
-        if step.decodes:
-            return self._num_decodes < _FIRST_DECODES
-        return self._num_slices < _FIRST_SLICES
-
-    def _seconds_of(self, step: Step) -> float:
-        if step.decodes:
-            return self._ledger.decode_seconds
-        return sum(
-            self.cost.predict(one.width, start=one.start_tokens, rows=len(one.row_ids))
-            for one in step.slices
-        )
+        return self._expectation.seconds(self._in_flight)
 
     def _decode_step(self, ready: list[Sequence]) -> Step:
         leaves = self._take_leaves()
