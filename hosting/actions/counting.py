@@ -8,7 +8,8 @@ from typing import Any
 
 from engine import wire
 from hosting.actions.admission import check_may_use
-from hosting.actions.generations import Order, tenant_of
+from hosting.actions.generations import tenant_of
+from hosting.actions.orders import Order
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import HostedModel
 

@@ -11,8 +11,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from accounts.models import User
-from hosting.actions.generations import settle_generations
 from hosting.actions.limit_refusals import LimitMet
+from hosting.actions.settling import settle_generations
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 

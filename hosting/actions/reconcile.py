@@ -8,11 +8,11 @@ import logging
 from django.utils import timezone
 
 from hosting.actions.forgetting import forget_again, forget_what_is_due
-from hosting.actions.generations import close_cancelled
 from hosting.actions.hosted_models import publish_missed_models
 from hosting.actions.publications import look_after_publications
 from hosting.actions.repeats import cancel_what_nobody_follows
 from hosting.actions.served import submit_again
+from hosting.actions.settling import close_cancelled
 from hosting.actions.web_processes import cancel_what_ended_processes_told
 from hosting.engine_client import get_client
 from hosting.models import Generation

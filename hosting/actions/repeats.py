@@ -16,9 +16,11 @@ from django.utils import timezone
 
 from accounts.models import User
 from hosting.actions.admission import check_may_use
-from hosting.actions.generations import Order, cancel_generation, settle_generation
+from hosting.actions.generations import cancel_generation
+from hosting.actions.orders import Order
 from hosting.actions.refusals import Refusal
 from hosting.actions.served import start_served
+from hosting.actions.settling import settle_generation
 from hosting.engine_client import get_client
 from hosting.models import Generation, IdempotencyKey
 

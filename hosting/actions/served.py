@@ -11,14 +11,10 @@ from django.db import transaction
 from accounts.kept import Kept
 from engine import wire
 from hosting.actions.ended import counting_ended
-from hosting.actions.generations import (
-    Order,
-    cancel_generation,
-    close_generation,
-    start_generation,
-    submit,
-)
+from hosting.actions.generations import cancel_generation, start_generation, submit
+from hosting.actions.orders import Order
 from hosting.actions.outcome import failure
+from hosting.actions.settling import close_generation
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
 

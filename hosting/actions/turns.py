@@ -15,8 +15,9 @@ from accounts.limits import allowance_of
 from accounts.models import User
 from hosting.actions.conversations import branch_to, get_conversation, get_servable_model
 from hosting.actions.ended import counting_ended, settle_ended
-from hosting.actions.generations import Order, SamplingChoice, start_generation
+from hosting.actions.generations import start_generation
 from hosting.actions.hints import hint
+from hosting.actions.orders import Order, SamplingChoice
 from hosting.actions.refusals import Refusal
 from hosting.actions.titles import MAX_TOKENS, title_prompt
 from hosting.models import Conversation, Generation, HostedModel, Message

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine import wire
 from hosting.actions.admission import Terms
-from hosting.actions.generations import Order
+from hosting.actions.orders import Order
 from hosting.models import Generation
 
 

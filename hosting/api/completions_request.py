@@ -9,7 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from hosting.actions.conversations import get_servable_model
-from hosting.actions.generations import Order
+from hosting.actions.orders import Order
 from hosting.api.dialect import Caller
 from hosting.api.errors import invalid, unsupported
 from hosting.api.sampling_fields import (

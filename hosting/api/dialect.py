@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from accounts.models import ApiKey, User
 from engine import wire
-from hosting.actions.generations import Order
+from hosting.actions.orders import Order
 from hosting.actions.repeats import RepeatKey
 from hosting.api.errors import ApiError
 from hosting.models import Generation

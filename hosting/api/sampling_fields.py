@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from engine import wire
-from hosting.actions.generations import Order, SamplingChoice
+from hosting.actions.orders import Order, SamplingChoice
 from hosting.api.checked import checked
 from hosting.api.errors import unsupported
 from hosting.fields import Flag, Number, Text, Whole

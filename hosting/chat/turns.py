@@ -11,7 +11,8 @@ from rest_framework import serializers
 from accounts.auth import client_name
 from hosting.actions import conversations as conversation_actions
 from hosting.actions import turns as actions
-from hosting.actions.generations import SamplingChoice, cancel_generation
+from hosting.actions.generations import cancel_generation
+from hosting.actions.orders import SamplingChoice
 from hosting.actions.refusals import Refusal
 from hosting.chat import payloads
 from hosting.chat.endpoint import endpoint, validated

@@ -13,8 +13,8 @@ from django.db import connection
 
 from accounts.models import ApiKey, AuditHead, User
 from engine import wire
-from hosting.actions.generations import close_generation
 from hosting.actions.outcome import Answer, Outcome
+from hosting.actions.settling import close_generation
 from hosting.models import Generation, HostedModel
 
 NUM_PEOPLE, KEYS_EACH, NUM_MODELS, NUM_AUDIT_RECORDS = 50, 2, 4, 50_000

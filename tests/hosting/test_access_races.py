@@ -15,8 +15,9 @@ from django.test import Client
 from accounts.keys import create_api_key, revoke_api_key, rotate_api_key
 from accounts.models import ApiKey, Quota, User
 from engine import wire
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import start_generation
 from hosting.actions.my_data import delete_person
+from hosting.actions.orders import Order
 from hosting.actions.refusals import Refusal
 from hosting.models import Generation, HostedModel
 from tests.engine.transport.rig import Rig

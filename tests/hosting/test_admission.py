@@ -15,10 +15,12 @@ from django.utils import timezone
 from accounts.keys import create_api_key
 from accounts.models import ApiKey, Quota, Spending, UsageRecord, User
 from engine import wire
-from hosting.actions.generations import Order, close_generation, start_generation
+from hosting.actions.generations import start_generation
 from hosting.actions.limit_refusals import AccessEnded, LimitMet, TooLarge
+from hosting.actions.orders import Order
 from hosting.actions.outcome import Answer, Outcome
 from hosting.actions.refusals import Refusal
+from hosting.actions.settling import close_generation
 from hosting.models import Generation, HostedModel
 
 COST = 164  # the most that HELLO and an answer of 10 tokens may take

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from accounts.models import ApiKey, UsageRecord
 from engine import wire
-from hosting.actions.generations import settle_generation
+from hosting.actions.settling import settle_generation
 from hosting.models import Generation
 from tests.hosting.conftest import KeyedClient
 from tests.hosting.failing_database import full_disk

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from accounts.keys import create_api_key
 from accounts.limits import Allowance, Limits, allowance_of
 from accounts.models import ApiKey, Quota, Spending, User
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import start_generation
 from hosting.actions.limit_refusals import LimitMet
 from hosting.actions.meters import Meter, meters_of
+from hosting.actions.orders import Order
 from hosting.models import Generation, HostedModel
 from tests.hosting.test_admission import COST, HELLO, end
 

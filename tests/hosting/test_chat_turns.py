@@ -10,7 +10,7 @@ from django.test import Client
 
 from accounts.models import Quota, User
 from engine import wire
-from hosting.actions.generations import settle_generation
+from hosting.actions.settling import settle_generation
 from hosting.models import Conversation, Generation, Message
 from tests.engine.transport.rig import Rig, emit
 from tests.hosting.failing_database import full_disk

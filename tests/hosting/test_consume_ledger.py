@@ -11,7 +11,9 @@ from django.db import OperationalError
 
 from accounts.models import UsageRecord, User
 from engine import wire
-from hosting.actions.generations import Order, settle_generations, start_generation
+from hosting.actions.generations import start_generation
+from hosting.actions.orders import Order
+from hosting.actions.settling import settle_generations
 from hosting.engine_client import EngineUnavailable, TerminalFeed
 from hosting.management.commands import consume_ledger
 from hosting.models import Generation, HostedModel

@@ -15,7 +15,8 @@ from accounts.models import User
 from engine import wire
 from hosting.actions.conversations import delete_conversation
 from hosting.actions.forgetting import delete_old_forgettings
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import start_generation
+from hosting.actions.orders import Order
 from hosting.actions.publications import unpublish
 from hosting.actions.reconcile import reconcile
 from hosting.engine_client import EngineUnavailable

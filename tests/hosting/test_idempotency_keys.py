@@ -16,9 +16,9 @@ from django.utils import timezone
 from accounts.keys import create_api_key
 from accounts.models import Quota, UsageRecord, User
 from engine import wire
-from hosting.actions.generations import settle_generation
 from hosting.actions.reconcile import reconcile
 from hosting.actions.repeats import delete_old_keys
+from hosting.actions.settling import settle_generation
 from hosting.models import Generation, IdempotencyKey
 from tests.engine.transport.rig import Rig
 from tests.hosting.conftest import KeyedClient

@@ -18,7 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import User
-from hosting.actions.generations import Order
+from hosting.actions.orders import Order
 from hosting.actions.reconcile import reconcile
 from hosting.actions.served import start_served
 from hosting.actions.web_processes import has_ended, this_web_process

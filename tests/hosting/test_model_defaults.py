@@ -8,7 +8,8 @@ import pytest
 
 from accounts.models import User
 from engine import wire
-from hosting.actions.generations import Order, SamplingChoice, start_generation
+from hosting.actions.generations import start_generation
+from hosting.actions.orders import Order, SamplingChoice
 from hosting.models import Generation, HostedModel
 
 # Each with what a caller says instead

@@ -13,7 +13,8 @@ from django.utils import timezone
 from accounts.models import User
 from engine import wire
 from engine.transport.connection import connect
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import start_generation
+from hosting.actions.orders import Order
 from hosting.actions.publications import look_after_publications, publish, unpublish
 from hosting.engine_client import get_client
 from hosting.models import Generation, HostedModel, PublishedPrompt

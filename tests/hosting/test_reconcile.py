@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from accounts.models import UsageRecord, User
 from engine import wire
-from hosting.actions.generations import Order, cancel_generation, start_generation
+from hosting.actions.generations import cancel_generation, start_generation
 from hosting.actions.hosted_models import publish_models
+from hosting.actions.orders import Order
 from hosting.actions.reconcile import reconcile
 from hosting.engine_client import EngineUnavailable
 from hosting.models import Generation, HostedModel

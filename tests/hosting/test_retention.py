@@ -20,8 +20,8 @@ from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
 from engine import wire
 from engine.transport.connection import connect
-from hosting.actions.generations import settle_generation
 from hosting.actions.retention import delete_old_conversations
+from hosting.actions.settling import settle_generation
 from hosting.models import Conversation, HostedModel, Message
 from hosting.tasks import apply_retention
 from tests.engine.transport.rig import Rig

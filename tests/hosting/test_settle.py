@@ -13,13 +13,9 @@ from django.urls import reverse
 
 from accounts.models import UsageRecord, User
 from engine import wire
-from hosting.actions.generations import (
-    Order,
-    cancel_generation,
-    settle_generation,
-    settle_generations,
-    start_generation,
-)
+from hosting.actions.generations import cancel_generation, start_generation
+from hosting.actions.orders import Order
+from hosting.actions.settling import settle_generation, settle_generations
 from hosting.models import Conversation, Generation, HostedModel, Message
 from tests.engine.transport.rig import Rig, emit
 from tests.hosting.scripted_engine import delta, finished

@@ -11,8 +11,9 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 
 from accounts.models import Quota, Spending, User
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import start_generation
 from hosting.actions.limit_refusals import LimitMet
+from hosting.actions.orders import Order
 from hosting.models import Generation, HostedModel
 from tests.hosting.test_admission import COST, HELLO, at_once, command_of, end
 

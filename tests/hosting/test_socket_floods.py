@@ -17,7 +17,8 @@ from django.conf import settings as django_settings
 from django.test import Client
 
 from accounts.models import User
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import start_generation
+from hosting.actions.orders import Order
 from hosting.models import Generation, HostedModel
 from hosting.socket_limits import MAX_FRAMES, MAX_MESSAGE_BYTES
 from hosting.sockets_of_person import MAX_OF_PERSON, TOO_MANY

@@ -14,8 +14,9 @@ from django.test import Client
 from accounts.models import User
 from engine import wire
 from hosting import socket_watch, sockets
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import start_generation
 from hosting.actions.hints import hint
+from hosting.actions.orders import Order
 from hosting.asgi import application
 from hosting.models import Conversation, Generation, HostedModel
 from tests.hosting.failing_database import lost_database

@@ -11,7 +11,8 @@ import pytest
 from accounts.models import Quota, User
 from engine import wire
 from engine.intake.door import Door
-from hosting.actions.generations import Order, start_generation
+from hosting.actions.generations import start_generation
+from hosting.actions.orders import Order
 from hosting.engine_client import get_client
 from hosting.models import Generation, HostedModel
 from hosting.tasks import look_at_templates

@@ -10,7 +10,7 @@ from django.test import Client
 
 from accounts.models import UsageRecord
 from engine import wire
-from hosting.actions.generations import settle_generation
+from hosting.actions.settling import settle_generation
 from hosting.actions.titles import clean_title
 from hosting.models import Conversation, Generation
 from hosting.tasks import write_title

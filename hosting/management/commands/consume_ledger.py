@@ -14,9 +14,9 @@ from django.core.management.base import BaseCommand
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from hosting.actions.generations import settle_generations
 from hosting.actions.history import FINEST_SECONDS, record_readings
 from hosting.actions.reconcile import reconcile
+from hosting.actions.settling import settle_generations
 from hosting.engine_client import EngineUnavailable, TerminalFeed
 from hosting.sqlite.log import move_early
 
