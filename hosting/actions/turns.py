@@ -32,9 +32,11 @@ class TurnOptions:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NewTurn:
-    """`conversation` None starts one; `parent` None is its root; model "" keeps the one in use."""
+    """`conversation` None starts one; `parent` None is its root; model "" keeps the one in use.
+    `id`: the message's, as the client names it, so that it may send it again."""
 
     content: str
+    id: uuid.UUID | None = None
     conversation: uuid.UUID | None = None
     parent: uuid.UUID | None = None
     model: str = ""
@@ -51,18 +53,25 @@ class Turn:
 
 
 def send_message(user: User, new: NewTurn) -> Turn:
-    """Store the message and an empty answer, and start the generation that fills it."""
+    """Store the message and an empty answer, and start the generation that fills it. One that is
+    sent again under its id is stored once."""
     return counting_ended(user, partial(_send_message, user, new))
 
 
 def _send_message(user: User, new: NewTurn) -> Turn:
     with transaction.atomic():
         User.objects.hold(user.pk)
+        if new.id is not None and (turn := _known_turn(user, new.id, new.content)):
+            return turn
         conversation = _conversation_for(user, new)
         parent = _parent_in(conversation, new.parent)
         model = _model_for(conversation, new.model)
         user_message = Message.objects.create(
-            conversation=conversation, parent=parent, role=Message.Role.USER, content=new.content
+            id=new.id or uuid.uuid4(),
+            conversation=conversation,
+            parent=parent,
+            role=Message.Role.USER,
+            content=new.content,
         )
         answer = _start_answer(user_message, model=model, options=new.options, client=new.client)
     return Turn(conversation=conversation, user_message=user_message, answer=answer)
@@ -114,6 +123,19 @@ def _first_answer(conversation: Conversation) -> Message | None:
         role=Message.Role.ASSISTANT, generation__state=Generation.State.DONE
     )
     return answered.exclude(content="").select_related("parent", "generation").first()
+
+
+def _known_turn(user: User, message_id: uuid.UUID, content: str) -> Turn | None:
+    """What this message began when it came before. Raises Refusal if it is another one's id."""
+    known = Message.objects.filter(pk=message_id).select_related("conversation").first()
+    if known is None:
+        return None
+    answer = known.children.select_related("generation").first()
+    is_own = known.conversation.owner_id == user.pk and known.role == Message.Role.USER
+    if not is_own or known.content != content or answer is None:
+        message = "Another message has this id. Send each with its own."
+        raise Refusal("id_taken", message, field="id", status=409)
+    return Turn(conversation=known.conversation, user_message=known, answer=answer)
 
 
 def _conversation_for(user: User, new: NewTurn) -> Conversation:

@@ -31,6 +31,7 @@ class Options(serializers.Serializer[Any]):
 
 
 class NewMessage(serializers.Serializer[Any]):
+    id = serializers.UUIDField(required=False, allow_null=True)
     conversation = serializers.UUIDField(required=False, allow_null=True)
     parent = serializers.UUIDField(required=False, allow_null=True)
     content = Text(max_length=MAX_MESSAGE_CHARACTERS)
@@ -47,6 +48,7 @@ class Regeneration(serializers.Serializer[Any]):
 def _send(request: HttpRequest) -> JsonResponse:
     data = validated(request, NewMessage)
     new = actions.NewTurn(
+        id=data.get("id"),
         content=_said(data["content"]),
         conversation=data.get("conversation"),
         parent=data.get("parent"),

@@ -21,6 +21,11 @@ def refuse(route: Route) -> None:
     route.fulfill(status=503, content_type="application/json", body=AWAY)
 
 
+def lose_the_answer(route: Route) -> None:
+    route.fetch()
+    route.abort()
+
+
 def sign_in(page: Page, email: str, password: str) -> None:
     """In the same tab, after whoever was there before."""
     page.context.clear_cookies()
@@ -50,6 +55,48 @@ def test_what_could_not_be_sent_stays_before_what_was_typed_since(
     sending.let_go(refuse)
     expect(chat.page.locator("#composer-notice")).to_have_text("The database is away.")
     expect(chat.field).to_have_value(f"{LONG}\n\nand")
+    troubles.clear()
+
+
+def test_what_has_arrived_without_an_answer_is_sent_again_but_stored_once(
+    chat: Chat, troubles: list[str]
+) -> None:
+    chat.page.route(MESSAGES, lose_the_answer, times=1)
+    chat.ask("Introduce yourself")
+    chat.page.reload()
+    expect(chat.bubbles).to_have_text(["Introduce yourself"])
+    expect(chat.page.locator(".versions:visible")).to_have_count(0)
+    troubles.clear()
+
+
+def test_what_has_arrived_but_was_given_back_can_be_sent_again(
+    chat: Chat, troubles: list[str]
+) -> None:
+    num_rows = chat.rows.count()
+    chat.page.route(MESSAGES, lose_the_answer)
+    chat.say("Introduce yourself")
+    expect(chat.page.locator("#composer-notice")).to_contain_text("cannot be reached")
+    expect(chat.field).to_have_value("Introduce yourself")
+    chat.page.unroute(MESSAGES)
+    chat.field.press("Enter")
+    chat.whole_answer()
+    chat.page.reload()
+    expect(chat.bubbles).to_have_text(["Introduce yourself"])
+    expect(chat.rows).to_have_count(num_rows + 1)
+    troubles.clear()
+
+
+def test_what_was_given_back_goes_from_the_field_once_it_is_seen_to_have_arrived(
+    chat: Chat, troubles: list[str]
+) -> None:
+    chat.ask("Introduce yourself")
+    chat.page.route(MESSAGES, lose_the_answer)
+    chat.say("Once more")
+    expect(chat.answers).to_have_count(2)
+    chat.whole_answer()
+    expect(chat.field).to_have_value("")
+    expect(chat.page.locator("#composer-notice")).to_be_hidden()
+    expect(chat.bubbles).to_have_text(["Introduce yourself", "Once more"])
     troubles.clear()
 
 

@@ -70,6 +70,48 @@ def test_a_message_that_cannot_be_stored_is_503_and_nothing_starts(page: Client,
     assert not Conversation.objects.exists()
 
 
+def test_a_message_that_is_sent_again_is_stored_and_answered_once(page: Client, rig: Rig) -> None:
+    name = str(uuid.uuid4())
+    first, again = (send(page, id=name).json() for _ in range(2))
+    assert first["user_message"]["id"] == name
+    assert again == first
+    assert Generation.objects.count() == Conversation.objects.count() == 1
+    settle(rig, first["answer"]["generation"]["id"], "Warm.")
+    assert send(page, id=name).json()["answer"]["content"] == "Warm."
+
+
+def test_the_same_words_under_another_id_are_another_message(page: Client, rig: Rig) -> None:
+    ids = [send(page, id=str(uuid.uuid4())).json()["conversation"]["id"] for _ in range(2)]
+    assert len(set(ids)) == 2
+
+
+@pytest.mark.parametrize("whose", ["other words", "an answer", "another person"])
+def test_an_id_that_belongs_to_another_message_is_refused(
+    page: Client, rig: Rig, whose: str
+) -> None:
+    sent = send(page).json()
+    name, sender = sent["user_message"]["id"], page
+    if whose == "an answer":
+        name = sent["answer"]["id"]
+    elif whose == "another person":
+        sender = Client()
+        sender.force_login(User.objects.create_user("bob@example.org"))
+    response = send(sender, "Hello!" if whose == "other words" else "Hello", id=name)
+    assert response.status_code == 409
+    assert response.json()["error"] == {
+        "code": "id_taken",
+        "message": "Another message has this id. Send each with its own.",
+        "field": "id",
+    }
+    assert Generation.objects.count() == 1
+
+
+def test_an_id_is_a_uuid(page: Client) -> None:
+    response = send(page, id="mine")
+    assert response.status_code == 400
+    assert response.json()["error"]["field"] == "id"
+
+
 def test_chat_waits_before_nobody_else(page: Client, rig: Rig) -> None:
     body = send(page, options={"temperature": 0, "max_tokens": 7, "enable_thinking": True}).json()
     sent = wire.decode(Generation.objects.get(pk=body["answer"]["generation"]["id"]).request)

@@ -7,6 +7,7 @@ import { ConversationList } from "./conversation_list.js";
 import { byId } from "./dom.js";
 import { Drafts } from "./drafts.js";
 import { limitsLink } from "./limits.js";
+import { MessageIds } from "./message_ids.js";
 import { ModelPicker } from "./model_picker.js";
 import { OpenConversation } from "./open_conversation.js";
 import { Painter } from "./painter.js";
@@ -36,6 +37,7 @@ export class ChatPage {
   /** @type {OpenConversation} */
   #conversation;
   #drafts = new Drafts(byId("composer").dataset.person);
+  #ids = new MessageIds();
   #painter = new Painter();
   #announcer = new Announcer(byId("announcer"));
   #hintTimer = 0;
@@ -191,12 +193,14 @@ export class ChatPage {
     const conversation = this.#conversation;
     const isNew = conversation.id === null;
     const { systemPrompt } = this.settings;
-    const sent = conversation.send({
+    const message = {
+      conversation: conversation.id,
       parent,
       content,
       ...this.#choice(),
       ...(isNew && systemPrompt ? { system_prompt: systemPrompt } : {}),
-    });
+    };
+    const sent = conversation.send({ id: this.#ids.of(message), ...message });
     this.scroll.toEnd();
     if (isPointerFine()) this.composer.focus();
     try {
@@ -204,6 +208,7 @@ export class ChatPage {
     } catch (error) {
       return this.#onSendFailed(conversation, content, error);
     }
+    this.#ids.forget(message);
     if (isNew) this.#onConversationBegun(conversation);
     return this.list.change(conversation.id, { is_generating: true });
   }
@@ -225,7 +230,8 @@ export class ChatPage {
     this.composer.giveBack(content);
     this.composer.showNotice(error.message, limitsLink(error));
     if (error.code === "model_not_found") this.picker.refresh();
-    return this.#announcer.say(error.message);
+    this.#announcer.say(error.message);
+    return this.#fetchChanges(); // it may have arrived all the same
   }
 
   /** @param {Message} answer */
@@ -299,15 +305,20 @@ export class ChatPage {
   }
 
   async #refetch() {
-    const conversation = this.#conversation;
     this.#try(this.list.refresh());
-    if (!conversation.isStale) return;
+    await this.#fetchChanges();
+  }
+
+  async #fetchChanges() {
+    const conversation = this.#conversation;
+    if (!conversation.isStale || conversation.isSending) return;
     conversation.isStale = false;
     try {
       await conversation.fetch();
     } catch (error) {
       if (error.status === 404 && conversation === this.#conversation) this.#go(null);
     }
+    for (const content of this.#ids.takeArrived(conversation.tree)) this.composer.takeBack(content);
   }
 
   /** @param {import("./socket.js").ConnectionState} state */

@@ -50,6 +50,13 @@ export class Composer {
     this.text = [text, this.text].filter(Boolean).join("\n\n");
   }
 
+  /** It need not be sent again. @param {string} text as given back */
+  takeBack(text) {
+    if (this.text !== text) return;
+    this.text = "";
+    this.showNotice("");
+  }
+
   focus() {
     this.field.focus({ preventScroll: true });
   }

@@ -14,6 +14,7 @@ import { MessageTree } from "./tree.js";
 
 const OPEN_STATES = new Set(["queued", "running"]);
 const LOST_DELAY_MS = 1500;
+const AGAIN_MS = [500, 2000]; // pauses before a message is sent again that got no answer
 const DRAFT_USER = "draft-user";
 const DRAFT_ANSWER = "draft-answer";
 
@@ -60,6 +61,10 @@ export class OpenConversation {
     return this.path.find((message) => message.role === "assistant" && !this.answerOf(message).isEnded);
   }
 
+  get isSending() {
+    return this.#isSending;
+  }
+
   get isBusy() {
     return this.#isSending || this.runningAnswer !== undefined;
   }
@@ -99,17 +104,19 @@ export class OpenConversation {
   }
 
   /**
-   * @param {{parent: string | null, content: string, model?: string, options: object, system_prompt?: string}} message
+   * @param {{id: string, conversation: string | null, parent: string | null, content: string, model?: string,
+   *   options: object, system_prompt?: string}} message
    * @returns {Promise<void>} raises ApiError, and then the draft is gone again
    */
   async send(message) {
     const { leaf } = this;
     this.#showDraft(message.parent, message.content);
     await this.#perform(
-      () => api.postMessage({ conversation: this.id, ...message }),
+      () => postMessage(message),
       ({ conversation, user_message, answer }) => {
         this.id = conversation.id;
         this.details = { ...conversation, active_leaf: answer.id };
+        this.isStale = false;
         this.#takeStarted([user_message, answer]);
       },
       leaf,
@@ -243,4 +250,17 @@ export class OpenConversation {
     this.#followed.set(generation, message.id);
     this.socket.follow(generation);
   }
+}
+
+/** Again where the server does not answer for a moment: it knows the message by its id. @param {object} message */
+async function postMessage(message) {
+  for (const pause of AGAIN_MS) {
+    try {
+      return await api.postMessage(message);
+    } catch (error) {
+      if (error.status !== 0) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+  return api.postMessage(message);
 }
