@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from hosting import environment
-from hosting.supervisor import openblas
+from hosting.supervisor import heap, openblas
 
 # In the order of starting; Redis is first to come and last to go.
 NAMES = ("redis", "web", "intake", "engine", "celery", "beat", "ledger")
@@ -92,7 +92,10 @@ def make_parts(
         "ledger": (python, "manage.py", "consume_ledger"),
     }
     extra = {
-        "engine": openblas.engine_environment(environ, num_cpus=os.cpu_count()),
+        "engine": {
+            **openblas.engine_environment(environ, num_cpus=os.cpu_count()),
+            **heap.engine_environment(environ),
+        },
         # Who runs all of this as root has decided so; each start need not say it in ten lines
         "celery": {"PYTHONWARNINGS": "ignore:You're running the worker with superuser"},
     }

@@ -17,7 +17,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
-from hosting.supervisor.openblas import engine_environment
+from hosting.supervisor import heap, openblas
 from tests.bench.report import REPOSITORY
 
 READY_TIMEOUT_SECONDS = 90.0
@@ -30,9 +30,11 @@ class StartFailed(Exception):
 
 
 def rival_environment() -> dict[str, str]:
-    """What a rival's process gets: the BLAS and its threads as our engine gets them, no network."""
+    """What a rival's process gets: BLAS, its threads and the heap as our engine gets them, no
+    network."""
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-    return {**os.environ, **offline, **engine_environment(os.environ, num_cpus=os.cpu_count())}
+    blas = openblas.engine_environment(os.environ, num_cpus=os.cpu_count())
+    return {**os.environ, **offline, **blas, **heap.engine_environment(os.environ)}
 
 
 def free_port() -> int:

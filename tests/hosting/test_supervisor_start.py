@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from hosting import redis_server
-from hosting.supervisor import openblas
+from hosting.supervisor import heap, openblas
 from hosting.supervisor.backoff import HEALTHY_SECONDS, LONGEST_DELAY_SECONDS, Backoff
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
 from hosting.supervisor.parts import (
@@ -119,6 +122,45 @@ def test_the_engine_preloads_the_openblas_that_is_named(monkeypatch: pytest.Monk
 def test_nothing_is_preloaded_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert openblas.engine_environment({"HEARTH_OPENBLAS": "/lib/a.so"}, num_cpus=4) == {}
+
+
+_ROUNDS = """
+import resource
+import numpy as np
+
+def num_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+for number in range(20):
+    if number == 10:
+        before = num_faults()
+    parts = [np.ones(3 * 2**17) for _ in range(40)]  # 3 MiB each
+    del parts
+print(num_faults() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc's heap")
+def test_what_the_engine_frees_it_has_again_without_asking_the_system(
+    tmp_path: Path,
+) -> None:
+    (engine,) = make_parts(["engine"], place(tmp_path), {}, num_web_processes=1, web_socket=7)
+    faults = subprocess.run(
+        [sys.executable, "-c", _ROUNDS],
+        env={**os.environ, **engine.environment},
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    assert int(faults.stdout) < 1_000  # of 307,200 pages
+
+
+def test_the_heap_is_as_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    chosen = {"MALLOC_TRIM_THRESHOLD_": "1000"}
+    assert heap.engine_environment(chosen).items() > chosen.items()
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert heap.engine_environment(chosen) == {}
 
 
 def fake_redis(path: Path, version: str) -> str:
