@@ -81,8 +81,7 @@ class CachedEngine:
                 self._files.set(read_seconds=job["read_seconds"], after_reads=job["after_reads"])
                 return None
             case "forget":
-                self._settle()  # it hears what is on disk by now
-                return self._cache.cache.clear(MODEL_NAME, tiers=[wire.CacheTier.MEMORY])
+                return self._forget()
             case "ask":
                 return self._ask(job["prompts"], job["max_tokens"])
             case "status":
@@ -138,6 +137,13 @@ class CachedEngine:
         }
         self._settle()
         return {**took, "answers": [answer.to_plain() for answer in answers.values()]}
+
+    def _forget(self) -> None:
+        """A model whose prefixes are still to go is not looked up."""
+        self._settle()  # it hears what is on disk by now
+        self._cache.cache.clear(MODEL_NAME, tiers=[wire.CacheTier.MEMORY])
+        while self._cache.cache.is_clearing:
+            self._worker.turn()
 
     def _settle(self) -> None:
         """Rows that have ended leave, and what they leave behind is kept."""
