@@ -70,9 +70,9 @@ def test_what_has_arrived_without_an_answer_is_sent_again_but_stored_once(
 
 
 def test_what_has_arrived_but_was_given_back_can_be_sent_again(
-    chat: Chat, troubles: list[str]
+    chat: Chat, stack: Stack, troubles: list[str]
 ) -> None:
-    num_rows = chat.rows.count()
+    num_conversations = stack.num_rows("hosting_conversation")
     chat.page.route(MESSAGES, lose_the_answer)
     chat.say("Introduce yourself")
     expect(chat.page.locator("#composer-notice")).to_contain_text("cannot be reached")
@@ -82,7 +82,7 @@ def test_what_has_arrived_but_was_given_back_can_be_sent_again(
     chat.whole_answer()
     chat.page.reload()
     expect(chat.bubbles).to_have_text(["Introduce yourself"])
-    expect(chat.rows).to_have_count(num_rows + 1)
+    assert stack.num_rows("hosting_conversation") == num_conversations + 1
     troubles.clear()
 
 
