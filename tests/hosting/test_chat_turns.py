@@ -91,11 +91,14 @@ def test_an_id_that_belongs_to_another_message_is_refused(
 ) -> None:
     sent = send(page).json()
     name, sender = sent["user_message"]["id"], page
-    if whose == "an answer":
+    if whose == "an answer":  # of the same words, which goes on
         name = sent["answer"]["id"]
-    elif whose == "another person":
+        settle(rig, sent["answer"]["generation"]["id"], "Hello")
+        send(page, conversation=sent["conversation"]["id"], parent=name)
+    if whose == "another person":
         sender = Client()
         sender.force_login(User.objects.create_user("bob@example.org"))
+    num_before = Generation.objects.count()
     response = send(sender, "Hello!" if whose == "other words" else "Hello", id=name)
     assert response.status_code == 409
     assert response.json()["error"] == {
@@ -103,7 +106,7 @@ def test_an_id_that_belongs_to_another_message_is_refused(
         "message": "Another message has this id. Send each with its own.",
         "field": "id",
     }
-    assert Generation.objects.count() == 1
+    assert Generation.objects.count() == num_before
 
 
 def test_an_id_is_a_uuid(page: Client) -> None:
