@@ -226,9 +226,10 @@ __device__ void attend(Tokens<T> queries, long long query_step, Tokens<T> keys, 
   }
 }
 
-// A row without a key that counts is zeros: nobody reads it, and it is no number that spreads.
+// A row without a key that counts is zeros: nobody reads it, and it is no number that spreads. A
+// total that is no number is not 0: what a row computes after an overflow must not look like one.
 __device__ __forceinline__ float answer(float sum, float total) {
-  return total > 0.f ? sum / total : 0.f;
+  return total == 0.f ? 0.f : sum / total;
 }
 
 // parts [line, part, D], scales [line, part, 2] (greatest score, total); a block for each line.

@@ -90,6 +90,18 @@ def test_padding_is_not_read_and_a_row_without_keys_is_zeros() -> None:
     assert not found[2].any()
 
 
+@on_cuda
+@pytest.mark.parametrize("num_keys", [40, 6000], ids=["whole", "in parts"])
+@pytest.mark.parametrize("place", ["keys", "values"])
+def test_what_is_no_number_stays_none_in_its_row(place: str, num_keys: int) -> None:
+    queries, keys, values, _ = rows_of([num_keys] * 2, heads=4, key_heads=2, size=64)
+    broken = keys if place == "keys" else values
+    broken[1, :, 7] = math.nan
+    found = cuda_decode.attend(queries, keys, values, scale=0.125, mask=None, starts=None)
+    assert mx.isnan(found[1]).all()
+    assert not mx.isnan(found[0]).any()
+
+
 class FakeKernels:
     """What cuda_decode.cu does with what it is launched with, in plain sums."""
 
