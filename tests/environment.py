@@ -24,6 +24,11 @@ def clear_settings(environ: dict[str, str]) -> dict[str, str]:
     }
 
 
+def _compute_in_whole_float32() -> None:
+    """CUDA would round what is multiplied to ten bits; mlx reads it when it first computes."""
+    os.environ.setdefault("MLX_ENABLE_TF32", "0")
+
+
 def _use_own_data_folder() -> None:
     kept = clear_settings(dict(os.environ))
     for name in set(os.environ) - set(kept):
@@ -35,3 +40,4 @@ def _use_own_data_folder() -> None:
 
 
 _use_own_data_folder()
+_compute_in_whole_float32()

@@ -241,8 +241,9 @@ def running_stack(**environment: str) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
-    """The installation that most tests share. Whoever hurts it waits until it is ready again."""
-    with running_stack(HEARTH_MAX_CONCURRENT=MANY_AT_ONCE) as running:
+    """The installation that most tests share. Whoever hurts it waits until it is ready again, and
+    who kills its web process means all of that, on a machine with many processors too."""
+    with running_stack(HEARTH_MAX_CONCURRENT=MANY_AT_ONCE, HEARTH_WEB_PROCESSES="1") as running:
         yield running
 
 

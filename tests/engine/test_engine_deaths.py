@@ -11,6 +11,7 @@ import pytest
 
 from engine import wire
 from engine.at_work import AtWork
+from tests.engine.devices import needs_quantised_caches
 from tests.engine.test_process import COMMAND, ROOT, environment
 from tests.engine.transport.rig import Rig, pull_ids
 from tests.engine.worker_rig import Engine, spec
@@ -65,6 +66,7 @@ def engine(redis_url: str, tmp_path: Path) -> Iterator[MortalEngine]:
     engine.process.wait()
 
 
+@needs_quantised_caches
 def test_who_waits_for_a_row_outlives_who_kills_the_engine_twice(engine: MortalEngine) -> None:
     engine.queue("killer", num_tokens=KILLER_TOKENS)
     engine.queue("waiting", num_tokens=4)

@@ -9,6 +9,7 @@ import pytest
 
 from engine import wire
 from tests.engine.device_rig import MODEL, Engine
+from tests.engine.devices import needs_quantised_caches
 
 KIB = 1024
 
@@ -97,6 +98,7 @@ def quantised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     made.prefixes.close()
 
 
+@needs_quantised_caches
 def test_quantised_rows_are_smaller_and_come_one_at_a_time(
     engine: Engine, quantised: Engine
 ) -> None:
@@ -112,6 +114,7 @@ def test_quantised_rows_are_smaller_and_come_one_at_a_time(
     assert len({tuple(quantised.transport.tokens(name)) for name in names}) == 1
 
 
+@needs_quantised_caches
 def test_a_quantised_row_goes_on_from_a_kept_prefix_with_the_same_tokens(quantised: Engine) -> None:
     quantised.ask("cold", prompt_tokens=700, max_tokens=12)
     quantised.finish("cold")
@@ -122,6 +125,7 @@ def test_a_quantised_row_goes_on_from_a_kept_prefix_with_the_same_tokens(quantis
     assert quantised.transport.tokens("warm") == quantised.transport.tokens("cold")
 
 
+@needs_quantised_caches
 def test_a_precision_counts_from_the_next_load_on(quantised: Engine) -> None:
     (handle,) = quantised.worker._pool.handles
     before = quantised.token_bytes

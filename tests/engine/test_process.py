@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from engine import wire
+from tests.engine.devices import needs_processor_kernels
 from tests.engine.transport.rig import Rig
 from tests.makers import make_work
 from tests.tiny_models import tiny_model_path
@@ -56,7 +57,7 @@ def ask(rig: Rig, request_id: str, token_ids: Sequence[int], *, max_tokens: int 
 def answer_one(rig: Rig, number: int) -> None:
     rig.submit(f"r{number}", max_tokens=2)
     rig.admit_all(num_prompt_tokens=100 * number)
-    wait_until(lambda: len(rig.ended()) == number)
+    wait_until(lambda: len(rig.ended()) == number, seconds=60)
 
 
 def test_an_engine_that_is_told_to_end_keeps_what_slices_cost(
@@ -72,6 +73,7 @@ def test_an_engine_that_is_told_to_end_keeps_what_slices_cost(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux has such a class of threads")
+@needs_processor_kernels
 def test_threads_that_compute_on_a_cpu_do_not_interrupt_each_other(
     redis_url: str, tmp_path: Path
 ) -> None:

@@ -15,10 +15,13 @@ from engine.guard import CRITICAL_FRACTION
 from engine.model.loader import stored_weight_bytes
 from engine.sizing.words import allowed_size
 from tests.engine.device_rig import MODEL, Engine
+from tests.engine.devices import needs_exact_memory
 from tests.engine.model.rig import reference_tokens
 from tests.fakes import make_delivery, make_work
 from tests.tiny_models import tiny_model_path
 from tests.waiting import wait_until
+
+pytestmark = needs_exact_memory
 
 MIB = 1024**2
 FIRST, SECOND, THIRD = MODELS = "tiny-qwen3", "tiny-gemma3", "tiny-mamba"

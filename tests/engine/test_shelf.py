@@ -17,6 +17,7 @@ from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
 from engine.shelf import DeviceShelf
 from tests.engine.cache.toys import make_cache
+from tests.engine.devices import needs_quantised_caches
 from tests.tiny_encoders import make_encoder
 from tests.tiny_models import tiny_model_path
 
@@ -54,7 +55,9 @@ def test_scores_count_unless_slices_are_computed_in_blocks(
     assert here < 0.5 * composed if casts_to_float32 else here == composed
 
 
-@pytest.mark.parametrize(("kv_bits", "is_direct"), [(None, True), (8, False)])
+@pytest.mark.parametrize(
+    ("kv_bits", "is_direct"), [(None, True), pytest.param(8, False, marks=needs_quantised_caches)]
+)
 def test_rows_decode_past_the_models_modules(
     kv_bits: int | None, is_direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +86,9 @@ def test_boundaries_are_wanted_by_models_that_cannot_be_cut_anywhere(
     assert loaded(make_shelf(), spec).status.wants_boundaries == wanted
 
 
-@pytest.mark.parametrize(("kv_bits", "is_known"), [(None, True), (8, False)])
+@pytest.mark.parametrize(
+    ("kv_bits", "is_known"), [(None, True), pytest.param(8, False, marks=needs_quantised_caches)]
+)
 def test_what_slices_take_is_known_where_they_are_computed_past_mlx(
     kv_bits: int | None, is_known: bool
 ) -> None:

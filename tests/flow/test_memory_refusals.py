@@ -10,11 +10,12 @@ from typing import TypeVar
 import pytest
 from openai import InternalServerError, OpenAI
 
+from tests.engine.devices import needs_exact_memory
 from tests.flow.chat_page import MAX_TOKENS, ChatPage
 from tests.flow.test_model_settings import change
 from tests.stack import Stack
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, needs_exact_memory]
 CEILING_GB = 0.008
 T = TypeVar("T")
 LONG_TOKENS, ANSWER_TOKENS = 4_000, 10

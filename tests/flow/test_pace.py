@@ -16,7 +16,7 @@ from tests.stack import Stack
 pytestmark = pytest.mark.stack
 LONG = 6000
 PROMPT_WORDS = 1500  # three tokens each or more
-SHORT_STALL = {"pace": "custom", "stall_ms": 10, "decode_share": 0.5}
+SHORT_STALL = {"pace": "custom", "stall_ms": 1, "decode_share": 0.5}
 
 
 def set_pace(stack: Stack, model: str, **fields: object) -> None:

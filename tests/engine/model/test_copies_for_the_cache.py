@@ -16,6 +16,7 @@ from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, root_key, token_bytes
 from engine.model import caches as row_caches
 from engine.model import snapshots
+from tests.engine.devices import needs_exact_memory
 from tests.engine.model.rig import loaded
 
 MODEL = "small-llama"
@@ -52,6 +53,7 @@ def test_a_full_cache_lets_go_of_a_block_before_another_is_copied(
     assert held_bytes >= fitting_blocks * block_bytes  # copies, not what they would be made of
 
 
+@needs_exact_memory
 @pytest.mark.parametrize("fitting_blocks", [1, 2, 4])
 def test_no_more_is_stacked_than_is_kept(row: Any, fitting_blocks: int) -> None:
     """A whole prompt at once, as a device has it that copies are stacked for."""

@@ -20,7 +20,10 @@ from engine.model.caches import new_caches
 from engine.model.cpu_body import make_cpu_body
 from engine.model.reading import Reader
 from engine.model.runner import Runner
+from tests.engine.devices import needs_processor_kernels
 from tests.engine.model.rig import loaded
+
+pytestmark = needs_processor_kernels
 
 SIZES = {
     "hidden_size": 64,

@@ -180,6 +180,7 @@ def test_other_families_decode_their_own_way(name: str) -> None:
     assert direct_step.found(model) is model
 
 
+@pytest.mark.usefixtures("in_mlx")
 def test_parts_of_other_kinds_are_called() -> None:
     model = make_model(*KNOWN["qwen3"])
     nn.quantize(model, group_size=32)
@@ -303,6 +304,7 @@ def test_other_caches_decode_the_models_way(monkeypatch: pytest.MonkeyPatch) -> 
     assert step(token, cache=caches) == (token, caches)
 
 
+@pytest.mark.usefixtures("in_mlx")
 def test_a_model_that_cannot_be_batched_decodes_its_row_past_its_modules() -> None:
     """Its rotation takes one position for all rows."""
     scaling = {"rope_type": "dynamic", "factor": 2.0}

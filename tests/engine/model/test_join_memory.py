@@ -11,7 +11,10 @@ from engine.model import caches as row_caches
 from engine.model import snapshots
 from engine.model.batch import NewRow, RowBatch
 from engine.model.grouped_batch import GroupedBatch
+from tests.engine.devices import needs_exact_memory
 from tests.engine.model.rig import loaded
+
+pytestmark = needs_exact_memory
 
 MODEL = "small-llama"
 NUM_LAYERS = 6

@@ -19,6 +19,7 @@ from engine.pool import ModelPool
 from engine.shelf import DeviceShelf
 from engine.worker import Worker
 from tests.engine.cache.toys import make_cache
+from tests.engine.devices import needs_exact_memory
 from tests.fakes import FakeClock, FakeTransport, make_delivery, make_work
 from tests.own_memory import OwnMemory
 from tests.tiny_models import tiny_model_path
@@ -64,6 +65,7 @@ def measured() -> Iterator[None]:
     mx.set_memory_limit(before_bytes)
 
 
+@needs_exact_memory
 def test_near_the_limit_every_request_ends_with_its_answer() -> None:
     chooser = random.Random(3)
     limit = LIMITS[-1] * MIB

@@ -16,13 +16,15 @@ from engine.model.block_copies import Source, TokenSpan
 from engine.model.caches import new_caches
 from engine.model.quantised import quantised_caches
 from engine.model.snapshots import Snapshot
+from tests.engine.devices import needs_quantised_caches
 from tests.engine.model.rig import loaded, num_operations
 
 MODEL, NUM_LAYERS = "tiny-deep", 8
 BLOCK = 16
 LENGTH = 6 * BLOCK + 5
 SPANS = [(start, min(start + BLOCK, LENGTH)) for start in range(0, LENGTH, BLOCK)]
-KINDS = ["plain", "quantised"]
+QUANTISED = pytest.param("quantised", marks=needs_quantised_caches)
+KINDS = ["plain", QUANTISED]
 
 
 def empty_row(kind: str) -> Any:
@@ -148,7 +150,10 @@ def test_a_row_from_stacks_is_the_row_that_was_copied(kind: str, num_layers: int
     assert all(mx.array_equal(*pair) for pair in zip(before, after, strict=True))
 
 
-@pytest.mark.parametrize(("kind", "num_arrays"), [("plain", 2), ("quantised", 6)])
+@pytest.mark.parametrize(
+    ("kind", "num_arrays"),
+    [("plain", 2), pytest.param("quantised", 6, marks=needs_quantised_caches)],
+)
 def test_a_row_takes_few_operations(kind: str, num_arrays: int) -> None:
     """Each layer is cut out of what is joined; an operation for each layer of each block would be
     seven times as many."""
