@@ -33,10 +33,14 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(kw_only=True)
 class _Loading:
-    name: str
+    spec: wire.ModelSpec
     progress: Iterator[float | Handle]
-    started_at: float
     shown: float = 0.0
+    is_to_leave: bool = False  # it was to be unloaded meanwhile
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
 
 
 class ModelPool:
@@ -136,11 +140,10 @@ class ModelPool:
         self._failures.clear()
         self._measure()
         for handle in list(self.residents):
-            spec = self._specs.get(handle.spec.name)
-            if spec is None or not _is_same(spec, handle.spec):
-                self.residents.dismiss(handle.spec.name)
+            if self._is_served(handle.spec):
+                handle.configure(self._as_loaded(self._specs[handle.spec.name]))
             else:
-                handle.configure(self._as_loaded(spec))
+                self.residents.dismiss(handle.spec.name)
         for spec in specs:
             if spec.is_pinned:
                 self._wanted.setdefault(spec.name, self._clock())
@@ -191,9 +194,12 @@ class ModelPool:
         return name in self._specs and name not in self.residents
 
     def unload(self, name: str) -> None:
-        """Once its rows have ended. Who asks for it next loads it again."""
+        """Once its rows have ended, also those of who waits while it is being loaded. Who asks for
+        it next loads it again."""
         self._wanted.pop(name, None)
         self.residents.dismiss(name)
+        if self._loading is not None and self._loading.name == name:
+            self._loading.is_to_leave = True
 
     def deliver(self, delivery: AnyDelivery) -> Events:
         name, request_id = delivery.work.model, delivery.work.request_id
@@ -252,7 +258,9 @@ class ModelPool:
         else:
             return self._go_on(loading, progress)
         # Only now nothing refers to what was loaded of it: the error's traceback did.
-        events = self._fail(loading.name, _load_failed(detail))
+        self._end_loading()
+        is_told = self._is_served(loading.spec)
+        events = self._fail(loading.name, _load_failed(detail)) if is_told else []
         del loading
         self._shelf.give_memory_back()
         return events
@@ -292,9 +300,7 @@ class ModelPool:
         spec = self._specs[name]
         self._shelf.shrink_cache(self._guard.loadable_bytes - needed)
         logger.info("loading model", extra={"model": name})
-        self._loading = _Loading(
-            name=name, progress=self._shelf.load(spec), started_at=self._clock()
-        )
+        self._loading = _Loading(spec=spec, progress=self._shelf.load(spec))
         return []
 
     def _make_room(self, *, waits_since: float) -> None:
@@ -311,30 +317,38 @@ class ModelPool:
         return [(delivery.work.request_id, event) for delivery in waiting]
 
     def _finish_loading(self, loading: _Loading, handle: Handle) -> Events:
-        self._loading = None
-        self._at_work.note_load(None)
-        self._wanted.pop(loading.name, None)
-        self._failures.forget(loading.name)
-        logger.info("model loaded", extra={"model": loading.name})
-        self._guard.note("load", model=loading.name, num_bytes=handle.weight_bytes)
-        spec = self._specs.get(loading.name)
-        if spec is None or not _is_same(spec, handle.spec):
-            self.residents.add(handle)
-            self.residents.dismiss(handle.spec.name)
-            return []
+        name = loading.name
+        self._end_loading()
+        logger.info("model loaded", extra={"model": name})
+        self._guard.note("load", model=name, num_bytes=handle.weight_bytes)
         self.residents.add(handle)
-        handle.configure(self._as_loaded(spec))
+        if not self._is_served(handle.spec):
+            self.residents.dismiss(name)
+            return []
+        self._failures.forget(name)
+        handle.configure(self._as_loaded(self._specs[name]))
         self._measure()
+        if loading.is_to_leave:
+            self.residents.dismiss(name)  # who has asked for it since loads it again
+        else:
+            self._wanted.pop(name, None)
         return [
             event
-            for delivery, seconds in self._waiting.take_all(loading.name)
+            for delivery, seconds in self._waiting.take_all(name)
             for event in _give(handle, delivery, load_seconds=seconds)
         ]
 
-    def _fail(self, name: str, failed: wire.Failed) -> Events:
-        logger.error("model not loaded", extra={"model": name, "detail": failed.detail})
+    def _is_served(self, loaded: wire.ModelSpec) -> bool:
+        """As it is, or was to be, loaded: it may have moved or gone meanwhile."""
+        spec = self._specs.get(loaded.name)
+        return spec is not None and (spec.path, spec.kind) == (loaded.path, loaded.kind)
+
+    def _end_loading(self) -> None:
         self._loading = None
         self._at_work.note_load(None)
+
+    def _fail(self, name: str, failed: wire.Failed) -> Events:
+        logger.error("model not loaded", extra={"model": name, "detail": failed.detail})
         self._wanted.pop(name, None)
         self._failures.note(name, failed)
         return self._refuse_waiting(name, failed)
@@ -375,10 +389,6 @@ def _give(handle: Handle, delivery: AnyDelivery, *, load_seconds: float = 0.0) -
 def _too_late(delivery: AnyDelivery) -> wire.Failed:
     detail = "The request's deadline has passed before it began."
     return wire.Failed(code=wire.Code.DEADLINE_EXCEEDED, detail=detail, usage=delivery.usage)
-
-
-def _is_same(spec: wire.ModelSpec, loaded: wire.ModelSpec) -> bool:
-    return spec.path == loaded.path and spec.kind == loaded.kind
 
 
 def _load_failed(detail: str) -> wire.Failed:

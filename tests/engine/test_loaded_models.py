@@ -115,6 +115,57 @@ def test_load_and_unload_commands_are_obeyed() -> None:
     assert not engine.pool.statuses()
 
 
+def test_a_model_that_is_unloaded_while_it_loads_serves_who_waits_and_leaves() -> None:
+    engine = Engine()
+    engine.transport.send(wire.LoadModel(name="fake"))
+    engine.turn(3)
+    engine.transport.send(wire.UnloadModel(name="fake"))
+    engine.turn(6)
+    assert not engine.pool.statuses()
+    engine.ask("a", max_tokens=2)
+    engine.turn(3)
+    engine.transport.send(wire.UnloadModel(name="fake"))
+    engine.run("a")
+    engine.turn(3)
+    assert not engine.pool.statuses() and engine.shelf.num_loads == 2
+
+
+def test_a_model_that_is_reloaded_while_it_loads_is_read_once_more() -> None:
+    engine = Engine()
+    engine.transport.send(wire.LoadModel(name="fake"))
+    engine.turn(3)
+    engine.transport.send(wire.UnloadModel(name="fake"), wire.LoadModel(name="fake"))
+    engine.turn(15)
+    assert [one.state for one in engine.pool.statuses()] == ["loaded"]
+    assert engine.shelf.num_loads == 2
+
+
+def test_a_pinned_model_that_moves_while_it_loads_is_loaded_from_its_new_place() -> None:
+    engine = Engine(spec("fake", path="1", is_pinned=True))
+    engine.turn(3)
+    engine.transport.send(wire.Configure(models=(spec("fake", path="2", is_pinned=True),)))
+    engine.turn(15)
+    assert [one.weight_bytes for one in engine.pool.statuses()] == [2]  # as its path says
+
+
+def test_a_load_that_fails_says_nothing_of_the_models_new_place() -> None:
+    engine = Engine(spec("fake", path="broken"))
+    engine.ask("a", max_tokens=2)
+    engine.turn(3)
+    engine.transport.send(wire.Configure(models=(spec("fake", path="2"),)))
+    engine.run("a")
+    assert isinstance(engine.transport.ends["a"], wire.Finished)
+
+
+def test_a_model_that_is_no_more_has_no_failed_load() -> None:
+    engine = Engine(spec("fake", path="broken"))
+    engine.transport.send(wire.LoadModel(name="fake"))
+    engine.turn(3)
+    engine.transport.send(wire.Configure(models=()))
+    engine.turn(6)
+    assert not engine.pool.statuses()
+
+
 def test_a_model_taken_from_the_registry_ends_what_waits_for_it() -> None:
     engine = Engine()
     engine.ask("a")
