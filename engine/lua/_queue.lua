@@ -42,6 +42,10 @@ local function note_waiting(model, id, order)
   wake_engines(model)
 end
 
+local function await_deadline(id, deadline_at)
+  if tonumber(deadline_at or 0) > 0 then redis.call('ZADD', 'hearth:deadlines', deadline_at, id) end
+end
+
 local function lift_into_ring(model, class, tenant)
   local clock = tonumber(redis.call('GET', clock_key(model, class)) or 0)
   local idle = tonumber(redis.call('ZSCORE', idle_key(model, class), tenant) or 0)
@@ -61,12 +65,13 @@ local function push(model, class, tenant, id)
   note_waiting(model, id, order)
 end
 
--- Back to the front, in the order of first arrival.
+-- Back to the front, in the order of first arrival. The deadline may have passed while an engine had it.
 local function push_back(model, id, is_suspect)
-  local order = redis.call('HGET', request_key(id), 'order') or 0
+  local order, deadline_at = unpack(redis.call('HMGET', request_key(id), 'order', 'deadline_at'))
   local key = is_suspect and suspects_key(model) or front_key(model)
-  redis.call('ZADD', key, order, id)
-  note_waiting(model, id, order)
+  redis.call('ZADD', key, order or 0, id)
+  await_deadline(id, deadline_at)
+  note_waiting(model, id, order or 0)
 end
 
 local function leave_queue(model, class, tenant, id)

@@ -28,7 +28,7 @@ end
 
 redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost / weight,
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
-if tonumber(deadline_at) > 0 then redis.call('ZADD', 'hearth:deadlines', deadline_at, id) end
+await_deadline(id, deadline_at)
 push(model, class, tenant, id) -- first: Redis wakes whom it concerns in this order
 if is_long == '1' then redis.call('SADD', long_key(model), id) end
 append_event(id, accepted)

@@ -199,6 +199,21 @@ def test_a_suspect_that_is_too_late_does_not_hold_up_the_next_one(rig: Rig) -> N
     assert is_failed(rig, "late", wire.Code.DEADLINE_EXCEEDED)
 
 
+def test_a_deadline_that_passed_while_an_engine_had_the_request_counts_when_it_is_lost(
+    rig: Rig,
+) -> None:
+    rig.queue("late", deadline_seconds=60.0)
+    pull_ids(rig.engine())
+    rig.redis.hset(wire.Keys.request("late"), "deadline_at", 1)
+    rig.redis.zadd("hearth:deadlines", {"late": 1})
+    rig.refresh_places()
+    assert rig.ended() == []
+
+    rig.lose_leases("engine-1")
+    rig.refresh_places()
+    assert is_failed(rig, "late", wire.Code.DEADLINE_EXCEEDED)
+
+
 def test_cancel_before_intake_ends_the_request_at_once(rig: Rig) -> None:
     rig.submit("a")
     rig.client.cancel("a")
