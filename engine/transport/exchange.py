@@ -56,6 +56,7 @@ class Exchange:
         self._lives = lives
         self._held: dict[str, Held] = {}
         self._behind: dict[str, Held] = {}  # of those the ones of which Redis lacks events
+        self._dropped: list[Dropped] = []  # not told yet: Redis may go away behind them
 
     def release_former_life(self) -> None:
         """What an engine of this name held when it died goes back to the queue: as a crash, but for
@@ -99,16 +100,15 @@ class Exchange:
 
     def send(self) -> list[Dropped]:
         """Store all that is not yet in Redis. Returns the requests that are no longer ours."""
-        dropped = []
         while self._behind:
-            dropped += self._emit([*self._behind.values()])
-        return dropped
+            self._emit([*self._behind.values()])
+        return self._take_dropped()
 
     def verify(self) -> list[Dropped]:
         """After doubt about what Redis kept: say all again, return what was lost on the way."""
-        dropped = self._emit(list(self._held.values()))
+        self._emit(list(self._held.values()))
         self._release("unheld", *self._held)
-        return dropped + self.send()
+        return self.send()
 
     def renew(self) -> list[Dropped | wire.Cancel]:
         """Keep the leases. Tells of lost ones, and again of cancelled ones."""
@@ -117,13 +117,13 @@ class Exchange:
         if not live:
             return []
         claims = [part for held in live for part in (held.request_id, held.fence)]
-        news: list[Dropped | wire.Cancel] = []
+        cancelled = []
         for held, reply in zip(live, self._scripts("renew", _LEASE_MS, *claims), strict=True):
             if reply == _CANCELLED:
-                news.append(wire.Cancel(request_id=held.request_id))
+                cancelled.append(wire.Cancel(request_id=held.request_id))
             elif reply < 0:
-                news += self._settle(held, reply)
-        return news
+                self._settle(held, reply)
+        return [*cancelled, *self._take_dropped()]
 
     def give_back(self) -> None:
         """All leases return to the queue, no crash counted."""
@@ -131,30 +131,33 @@ class Exchange:
         self._behind.clear()
         self._release("unheld")
 
-    def _emit(self, rows: Sequence[Held]) -> list[Dropped]:
-        dropped = []
+    def _emit(self, rows: Sequence[Held]) -> None:
         for batch in _batches(rows):
             arguments = [part for held, last in batch for part in _row_arguments(held, last)]
             replies = self._scripts("emit", *arguments)
             for (held, _), reply in zip(batch, replies, strict=True):
-                dropped += self._settle(held, reply)
-        return dropped
+                self._settle(held, reply)
 
-    def _settle(self, held: Held, reply: int) -> list[Dropped]:
+    def _settle(self, held: Held, reply: int) -> None:
         if reply == _FORGOTTEN:
             reply = self._restore(held)
         if reply == _VOID:
             del self._held[held.request_id]
             self._behind.pop(held.request_id, None)
-            return [] if held.is_ended else [Dropped(request_id=held.request_id)]
+            if not held.is_ended:
+                self._dropped.append(Dropped(request_id=held.request_id))
+            return
         held.stored = min(reply, len(held.events))
         if held.is_behind:
             self._behind[held.request_id] = held
-            return []
+            return
         self._behind.pop(held.request_id, None)
         if held.is_ended:
             held.ended_at = held.ended_at or time.monotonic()
-        return []
+
+    def _take_dropped(self) -> list[Dropped]:
+        dropped, self._dropped = self._dropped, []
+        return dropped
 
     def _restore(self, held: Held) -> int:
         logger.warning("Redis forgot a running request", extra={"request_id": held.request_id})

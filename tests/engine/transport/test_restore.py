@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 import pytest
 
 from engine import wire
 from engine.core.delivery import Dropped
 from engine.transport import RedisAway
-from engine.transport.exchange import Exchange
+from engine.transport.exchange import MAX_EVENTS_PER_CALL, Exchange
 from tests.engine.transport.rig import Rig, emit, pull_ids
 from tests.makers import make_delta, make_finished
 from tests.redis_process import RedisProcess
@@ -98,6 +99,19 @@ def test_the_one_taken_by_another_engine_meanwhile_wins(rig: Rig, engine: Exchan
     assert len(rig.events("a")) == 1
 
 
+def test_a_lost_one_is_told_of_also_where_redis_fails_behind_it(rig: Rig, engine: Exchange) -> None:
+    rig.queue("b")
+    pull_ids(engine)
+    rig.redis.zadd(wire.Keys.LEASES, {"a": 1})
+    rig.engine("engine-2").release_expired()
+    engine.add([("a", make_delta(3))])
+    engine.add(("b", make_delta(i)) for i in range(MAX_EVENTS_PER_CALL))
+    with full_memory(rig), pytest.raises(RedisAway):
+        engine.send()
+
+    assert engine.verify() == [Dropped(request_id="a")]
+
+
 def test_a_cancelled_one_stays_cancelled(rig: Rig, engine: Exchange) -> None:
     rig.redis.flushall()
     rig.submit("a")
@@ -176,3 +190,13 @@ def rewind(rig: Rig, request_id: str, num_events: int) -> None:
     for entry_id, fields in kept:
         rig.redis.xadd(key, fields, id=entry_id)
     rig.redis.hincrby(wire.Keys.request(request_id), "seq", -len(last))
+
+
+@contextlib.contextmanager
+def full_memory(rig: Rig) -> Iterator[None]:
+    """Redis reads then, and writes nothing."""
+    rig.redis.config_set("maxmemory", 1)
+    try:
+        yield
+    finally:
+        rig.redis.config_set("maxmemory", 0)
