@@ -368,9 +368,9 @@ class ModelPool:
         if not departed:
             return
         for handle in departed:
-            name, num_bytes = handle.spec.name, handle.weight_bytes
-            logger.info("model unloaded", extra={"model": name})
-            self._guard.note("unload", model=name, num_bytes=num_bytes)
+            handle.persist()  # what was kept in its last turn
+            logger.info("model unloaded", extra={"model": handle.spec.name})
+            self._guard.note("unload", model=handle.spec.name, num_bytes=handle.weight_bytes)
         del departed, handle
         self._shelf.give_memory_back()
 

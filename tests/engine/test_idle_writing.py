@@ -10,7 +10,7 @@ from engine.cache.io_thread import CacheIO
 from engine.guard import CRITICAL_FRACTION, TIGHT_FRACTION
 from engine.handle import ModelHandle
 from tests.engine.cache.toys import record_files
-from tests.engine.device_rig import PLENTY_BYTES, Engine
+from tests.engine.device_rig import MODEL, PLENTY_BYTES, Engine
 from tests.waiting import wait_until
 
 
@@ -70,4 +70,19 @@ def test_what_a_request_leaves_is_written_when_nobody_is_served(tmp_path: Path) 
     engine.turn(4)
     wait_until(lambda: io.is_idle)
     assert len(record_files(tmp_path)) >= 2 and not io.queued_bytes
+    engine.prefixes.close()
+
+
+def test_what_a_model_computes_last_is_written_though_it_is_to_leave(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, cache_memory_bytes=PLENTY_BYTES, cache_disk_bytes=PLENTY_BYTES)
+    io = engine.prefixes.cache.io
+    assert io is not None
+    engine.configure()
+    engine.ask("last", prompt_tokens=300, max_tokens=40)
+    engine.turn_until(lambda: bool(engine.transport.tokens("last")))
+    engine.transport.send(wire.UnloadModel(name=MODEL))
+    engine.finish("last")
+    engine.turn_until(lambda: not engine.worker._pool.handles)
+    wait_until(lambda: io.is_idle)
+    assert len(record_files(tmp_path)) == 2  # a block, and the answer's tail
     engine.prefixes.close()
