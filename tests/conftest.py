@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 import redis
 
+from tests.redis_line import RedisLine
 from tests.redis_process import RedisProcess
 
 # How long an example takes says more of the machine than of the code
@@ -32,6 +33,14 @@ def redis_url(_shared_redis: RedisProcess) -> str:
     with redis.Redis.from_url(_shared_redis.url) as connection:
         connection.flushdb()
     return _shared_redis.url
+
+
+@pytest.fixture
+def redis_line(redis_url: str) -> Iterator[RedisLine]:
+    """A line to it that may fall silent."""
+    line = RedisLine(redis_url)
+    yield line
+    line.close()
 
 
 @pytest.fixture

@@ -39,18 +39,18 @@ class Outage:
         self._is_on = False
 
 
-def connect(url: str, *, is_blocking: bool = False) -> Connection:
+def connect(url: str, *, block_ms: int = 0) -> Connection:
     """One connection, for one thread, that never repeats a command by itself: who sends it knows
     what a repeat means.
 
-    `is_blocking`: for reads that wait in Redis, without a time-out of the socket.
+    `block_ms`: how long reads may wait in Redis. A machine that is lost says nothing of it.
     """
     client: Connection = redis.Redis.from_url(
         url,
         protocol=2,
         decode_responses=True,
         socket_connect_timeout=CONNECT_SECONDS,
-        socket_timeout=None if is_blocking else ANSWER_SECONDS,
+        socket_timeout=block_ms / 1000 + ANSWER_SECONDS,
         retry=Retry(NoBackoff(), 0),
     )
     # The pool would look at the socket before every command, which lets another thread have the

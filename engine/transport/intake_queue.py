@@ -60,7 +60,7 @@ class IntakeQueue:
     """Used by one thread. Raises RedisError when Redis is away; then begin `entries` anew."""
 
     def __init__(self, redis_url: str, *, name: str) -> None:
-        self._redis = connect(redis_url, is_blocking=True)
+        self._redis = connect(redis_url, block_ms=BLOCK_MS)
         self._scripts = Scripts(self._redis)
         self._name = name
         self._next_reclaim = 0.0

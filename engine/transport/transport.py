@@ -25,7 +25,7 @@ from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
 from engine.transport.heartbeat import Heartbeat
 from engine.transport.inbox import Inbox, Received
-from engine.transport.listener import Listener
+from engine.transport.listener import BLOCK_MS, Listener
 from engine.transport.outbox import Outbox
 
 RENEW_SECONDS = LEASE_SECONDS / 4
@@ -64,7 +64,7 @@ class Transport:
             connect(redis_url), engine_name=engine_name, lives=lives, weigh=weigh
         )
         listener = Listener(
-            connect(redis_url, is_blocking=True),
+            connect(redis_url, block_ms=BLOCK_MS),
             engine_name=engine_name,
             inbox=self._inbox,
             on_work=self._look_for_work,

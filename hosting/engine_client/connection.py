@@ -32,14 +32,14 @@ def speaking_to_redis() -> Iterator[None]:
         raise EngineUnavailable(str(error)) from error
 
 
-def connect(url: str, *, is_blocking: bool = False) -> Connection:
-    """`is_blocking`: for reads that wait in Redis, without a time-out of the socket."""
+def connect(url: str, *, block_ms: int = 0) -> Connection:
+    """`block_ms`: how long reads may wait in Redis. A machine that is lost says nothing of it."""
     return redis.Redis.from_url(
         url,
         protocol=2,
         decode_responses=True,
         socket_connect_timeout=CONNECT_SECONDS,
-        socket_timeout=None if is_blocking else ANSWER_SECONDS,
+        socket_timeout=block_ms / 1000 + ANSWER_SECONDS,
         # Once, for a connection that a restart of Redis has cut. All our commands may be repeated.
         retry=Retry(NoBackoff(), 1),
     )

@@ -98,8 +98,10 @@ class Reader:
     async def _turn(self) -> None:
         streams = {**self._cursors, self._wake_key: self._wake_cursor}
         try:
-            answer = await self._redis.xread(streams, count=COUNT, block=BLOCK_MS)
-        except redis.RedisError as error:
+            # A machine that is lost says nothing of it
+            async with asyncio.timeout(BLOCK_MS / 1000 + ANSWER_SECONDS):
+                answer = await self._redis.xread(streams, count=COUNT, block=BLOCK_MS)
+        except (redis.RedisError, TimeoutError) as error:
             if self._followers:
                 logger.warning("events are not read, Redis is away: %s", error)
             self._doubt_all()

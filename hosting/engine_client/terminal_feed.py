@@ -17,6 +17,7 @@ from hosting.engine_client.connection import connect, speaking_to_redis
 RECLAIM_IDLE_MS = 30_000  # an id unacknowledged for so long belongs to a consumer that died
 RECLAIM_SECONDS = 10.0
 MAX_IDS = 64
+MAX_BLOCK_MS = 1000
 _FIRST = "0-0"
 
 
@@ -24,7 +25,7 @@ class TerminalFeed:
     """Used by one thread. Methods raise EngineUnavailable."""
 
     def __init__(self, redis_url: str | None = None) -> None:
-        self._redis = connect(redis_url or _url_of_settings(), is_blocking=True)
+        self._redis = connect(redis_url or _url_of_settings(), block_ms=MAX_BLOCK_MS)
         self._consumer = f"{socket.gethostname()}-{os.getpid()}"
         self.begin()
 
@@ -38,7 +39,8 @@ class TerminalFeed:
         self._next_reclaim = 0.0
 
     def read(self, block_ms: int) -> list[tuple[str, str]]:
-        """(entry id, request id) of ended requests, waiting up to `block_ms` for the first."""
+        """(entry id, request id) of ended requests, waiting up to `block_ms`, MAX_BLOCK_MS at most,
+        for the first."""
         with speaking_to_redis():
             try:
                 return self._reclaim() or self._read(block_ms)

@@ -13,11 +13,13 @@ from hosting.engine_client import (
     EngineUnavailable,
     TerminalFeed,
     WaitingRequest,
+    connection,
     terminal_feed,
 )
 from hosting.engine_client.terminal_feed import MAX_IDS
 from tests.engine.transport.rig import Rig, emit, pull_ids
 from tests.makers import make_delta, make_finished, make_generate, make_status
+from tests.redis_line import RedisLine
 from tests.redis_process import RedisProcess
 
 
@@ -186,4 +188,15 @@ def test_the_feed_goes_on_after_redis_lost_its_group(rig: Rig) -> None:
     end(rig, "a")
     feed.read(10)
 
+    assert [request_id for _, request_id in feed.read(1000)] == ["a"]
+
+
+def test_a_feed_whose_line_fell_silent_reads_on_another(
+    redis_line: RedisLine, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "ANSWER_SECONDS", 0.2)
+    feed = TerminalFeed(redis_line.url)
+    feed.read(10)
+    redis_line.fall_silent()
+    end(rig, "a")
     assert [request_id for _, request_id in feed.read(1000)] == ["a"]

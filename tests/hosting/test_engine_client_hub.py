@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,13 +12,14 @@ import pytest
 from engine import wire
 from engine.transport import RedisAway
 from engine.transport.exchange import Exchange
-from hosting.engine_client import Hub, StreamLost
+from hosting.engine_client import Hub, StreamLost, reader
 from hosting.engine_client.connection import Connection
 from hosting.engine_client.follower import MAX_QUEUED
 from hosting.engine_client.hub import RETRY_SECONDS
 from hosting.engine_client.reader import Reader
 from tests.engine.transport.rig import Rig, emit, pull_ids
 from tests.makers import make_delta, make_finished
+from tests.redis_line import RedisLine
 from tests.redis_process import RedisProcess
 
 Numbered = tuple[int, wire.Event]
@@ -297,3 +299,16 @@ async def test_who_follows_before_and_who_after_a_loss_have_an_answer_each(
     with pytest.raises(StreamLost):
         await before
     assert await after == list(enumerate(rig.events("a")))
+
+
+async def test_a_follower_outlives_a_line_that_fell_silent(
+    rig: Rig, engine: Exchange, redis_line: RedisLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "BLOCK_MS", 100)
+    for module in (reader, sys.modules[Hub.__module__]):
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.2)
+    task = await following(Hub(redis_line.url))
+    redis_line.fall_silent()
+    await in_thread(engine, *answer(3))
+
+    assert await task == list(enumerate(rig.events("a")))
