@@ -253,15 +253,16 @@ class VectorHandle:
         )
 
     def _pending(self, seconds: float) -> list[Pending]:
+        """Beside a long row: what is short, and not the row itself, for turns may have become
+        longer since it was begun."""
         pending = [live.pending for live in self._live.values()]
         if self._long is None:
             return pending
-        width = self._width(seconds)
-        short = [[one for one in p.inputs if len(one.token_ids) <= width] for p in pending]
+        width, begun = self._width(seconds), self._long.input
         return [
-            dataclasses.replace(one, inputs=inputs)
-            for one, inputs in zip(pending, short, strict=True)
-            if inputs
+            dataclasses.replace(one, inputs=short)
+            for one in pending
+            if (short := [i for i in one.inputs if i is not begun and len(i.token_ids) <= width])
         ]
 
     def _is_long(self, bundle: tuple[Input, ...]) -> bool:

@@ -203,6 +203,14 @@ def test_a_short_request_passes_a_long_row() -> None:
     assert rig.scores("long") == {0: 5000}
 
 
+def test_a_long_row_that_was_begun_is_not_computed_beside_itself() -> None:
+    """Before anything was measured a turn has few tokens, soon afterwards it has many."""
+    rig = Rig()
+    rig.add("a", *[(1,) * 500] * 3)
+    rig.finish()
+    assert [type(one) for one in rig.events["a"]].count(wire.Scored) == 3
+
+
 def test_a_cancel_ends_it_at_once() -> None:
     rig = Rig(stall_ms=10)
     rig.add("a", (1,) * 5000)
