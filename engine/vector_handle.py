@@ -238,7 +238,7 @@ class VectorHandle:
         """A long row shares its turns with what fits into one."""
         if self._suspects and self._long is None:
             return (self._suspects[0],)
-        pending = self._pending(seconds)
+        pending = self._pending(seconds, limits)
         if self._long is not None and (self._long_is_due or not pending):
             self._long_is_due = False
             return (self._long.input,)
@@ -252,13 +252,13 @@ class VectorHandle:
             fits=partial(self._fits, limits),
         )
 
-    def _pending(self, seconds: float) -> list[Pending]:
+    def _pending(self, seconds: float, limits: Limits) -> list[Pending]:
         """Beside a long row: what is short, and not the row itself, for turns may have become
         longer since it was begun."""
         pending = [live.pending for live in self._live.values()]
         if self._long is None:
             return pending
-        width, begun = self._width(seconds), self._long.input
+        width, begun = self._width(seconds, limits), self._long.input
         return [
             dataclasses.replace(one, inputs=short)
             for one in pending
@@ -293,6 +293,7 @@ class VectorHandle:
             return self._runner.run([one.token_ids for one in bundle]), longest * len(bundle)
         if self._long is None:
             self._long = _Long(bundle[0], self._runner.begin(bundle[0].token_ids))
+        assert self._is_long(bundle), "nobody gets what another's text gives"
         num_tokens = min(width, self._long.row.num_left)
         results = self._runner.go_on(self._long.row, num_tokens)
         if results is not None:

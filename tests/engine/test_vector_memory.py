@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.core.limits import Limits
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
@@ -51,6 +53,19 @@ def test_a_text_that_memory_does_not_allow_at_once_is_computed_in_pieces() -> No
         rig.note(rig.handle.turn(limits=limits))
     assert rig.scores("a") == {0: 1500}
     assert max(rig.computer.runs) <= 200
+
+
+@pytest.mark.parametrize("others_length", range(300, 1500, 100))
+def test_nobody_gets_the_vector_of_a_text_that_is_computed_in_pieces(others_length: int) -> None:
+    rig = Rig(estimate=ESTIMATE)
+    limits = Limits(free_bytes=ESTIMATE.bundle_bytes(1, 200), is_quiet=True)
+    rig.add("a", (1,) * 1500)
+    rig.note(rig.handle.turn(limits=limits))
+    rig.add("b", (2,) * others_length)
+    while not rig.handle.is_idle:
+        rig.note(rig.handle.turn(limits=limits))
+    assert rig.scores("a") == {0: 1500}
+    assert rig.scores("b") == {0: 2 * others_length}
 
 
 def test_the_prefix_cache_gives_way_to_vectors() -> None:
