@@ -52,7 +52,7 @@ class LiveRequest:
         self.chain: Chain | None = None  # its tokens as the prefix cache names them
         self.prefix: wire.PrefixUse | None = None  # how it fared there
         self.is_kept = False  # what its row computed has been copied for the last time
-        self.is_forgotten = False  # whoever it is for: nothing of it is kept any more
+        self.is_forgotten = delivery.is_forgotten  # whoever it is for: nothing is kept
         self.is_paused = False  # its row was taken away; it gets another one
         self._has_first_row = False
         self._load_seconds = load_seconds
@@ -102,6 +102,7 @@ class LiveRequest:
             attempt=self.delivery.attempt + self.has_started,
             delivered_token_ids=delivered,
             cached_tokens=cached_tokens,
+            is_forgotten=self.is_forgotten,
         )
 
     def note_cached(self, num_tokens: int) -> None:

@@ -14,6 +14,7 @@ class Delivery:
 
     `cached_tokens`: what it did not have to compute at its beginning; None: it has not begun.
     `is_suspect`: an engine died at work on it, and no batch has drawn a token of it since.
+    `is_forgotten`: nothing of it is kept in the prefix cache.
     `token_bytes`: all known tokens as the prefix cache hashes them, made off the model thread.
     """
 
@@ -24,6 +25,7 @@ class Delivery:
     delivered_token_ids: tuple[int, ...] = ()
     cached_tokens: int | None = None
     is_suspect: bool = False
+    is_forgotten: bool = False
     token_bytes: bytes = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:

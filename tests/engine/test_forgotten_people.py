@@ -77,6 +77,23 @@ def test_who_clears_their_cache_has_only_later_answers_in_it(
     assert record_files(tmp_path / "cache" / "e")
 
 
+def test_who_clears_their_cache_has_nothing_in_it_of_a_request_whose_model_leaves_meanwhile(
+    engine: Engine, model: str
+) -> None:
+    engine.configure(model=model, max_rows=1)
+    engine.ask("b", model=model, prompt_tokens=3, max_tokens=200, tenant="user:2")
+    engine.turn_until(lambda: has_begun(engine, "b", wire.Delta))
+    engine.ask("a", model=model, prompt_tokens=PROMPT_TOKENS, tenant=PERSON)
+    engine.turn()
+    engine.transport.send(wire.ForgetTenant(tenant=PERSON))
+    engine.turn()
+    engine.worker._pool.cancel("b")
+    assert engine.worker._pool.set_aside()
+    engine.finish("a")
+    settle(engine)
+    assert owned(engine, owner_name(OwnerKind.PERSON, PERSON)) == 0
+
+
 def test_others_keep_what_is_being_computed_for_them(engine: Engine, model: str) -> None:
     engine.ask("a", model=model, prompt_tokens=PROMPT_TOKENS, tenant="user:2")
     engine.turn_until(lambda: has_begun(engine, "a"))
