@@ -113,7 +113,8 @@ def _tool(tool: Any, where: str) -> dict[str, Any]:
     parameters = function.get("parameters")
     if parameters is not None and not isinstance(parameters, dict):
         raise invalid(f"{where}.function.parameters", "This must be a JSON schema.")
-    return {"type": "function", "function": function}
+    said = {name: value for name, value in function.items() if value is not None}
+    return {"type": "function", "function": said}
 
 
 def text_at(value: Any, where: str) -> str:

@@ -260,6 +260,14 @@ async def test_unknown_fields_and_tool_types_are_ignored(
     assert engine.generates[0].tools == (tools[1],)
 
 
+async def test_what_a_tool_says_is_null_is_not_said(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    nulls = {"description": None, "parameters": None, "strict": None}
+    await ask(api, tools=[{"type": "function", "function": {"name": "f", **nulls}}])
+    assert engine.generates[0].tools == ({"type": "function", "function": {"name": "f"}},)
+
+
 async def test_no_tools_reach_the_model_when_none_may_be_called(
     api: AsyncClient, engine: ScriptedEngine
 ) -> None:
