@@ -44,6 +44,8 @@ def _message(message: Any, where: str) -> dict[str, Any]:
     role = message.get("role")
     if not isinstance(role, str) or role not in _ROLES:
         raise invalid(f"{where}.role", f"The role must be one of {', '.join(_ROLES)}.")
+    if message.get("function_call"):
+        raise unsupported(f"{where}.function_call", "Send 'tool_calls' instead.")
     plain: dict[str, Any] = {"role": _ROLES[role]}
     calls = _tool_calls(message, where) if role == "assistant" else []
     plain["content"] = _content(message.get("content"), where, may_be_absent=role == "assistant")

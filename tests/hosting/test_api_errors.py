@@ -25,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("model")
 HELLO = {"role": "user", "content": "Hi"}
 GOOD = {"model": "demo", "messages": [HELLO]}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+OLD_CALL = {"role": "assistant", "function_call": {"name": "add", "arguments": "{}"}}
 URL = "/v1/chat/completions"
 
 
@@ -119,6 +120,7 @@ async def test_a_bad_field_is_named(api: AsyncClient, fields: dict[str, Any], pa
         ({"ignore_eos": True}, "ignore_eos"),
         ({"functions": [{"name": "add", "parameters": {}}]}, "functions"),
         ({"function_call": {"name": "add"}}, "function_call"),
+        ({"messages": [HELLO, OLD_CALL]}, "messages[1].function_call"),
     ],
 )
 async def test_what_is_not_supported_is_refused_by_name(
