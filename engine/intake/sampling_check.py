@@ -14,7 +14,7 @@ MAX_DEADLINE_SECONDS = 7 * 24 * 3600
 def check_sampling(sampling: wire.Sampling, *, vocabulary_size: int) -> None:
     """Raises Refusal."""
     _check_number("temperature", sampling.temperature, least=0, most=2)
-    _check_number("top_p", sampling.top_p, least=0, most=1, is_above_least=True)
+    _check_number("top_p", sampling.top_p, least=0, most=1)
     _check_whole("top_k", sampling.top_k, least=0, most=vocabulary_size)
     _check_number("min_p", sampling.min_p, least=0, most=1)
     _check_number("presence_penalty", sampling.presence_penalty, least=-2, most=2)

@@ -54,7 +54,7 @@ class MessageRequest(TokenCountRequest):
         child=Text(max_length=wire.MAX_STOP_CHARACTERS), max_length=wire.MAX_STOPS, **optional()
     )
     temperature = Number(**optional(min_value=0, max_value=2))
-    top_p = Number(**optional(min_value=0.000001, max_value=1))
+    top_p = Number(**optional(min_value=0, max_value=1))
     top_k = Whole(**optional(min_value=-1, max_value=1_000_000))
     deadline_seconds = deadline()
     ignore_eos = Flag(**optional())

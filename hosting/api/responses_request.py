@@ -62,7 +62,7 @@ class ResponseRequest(serializers.Serializer[Any]):
     stream = Flag(**optional())
     max_output_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
     temperature = Number(**optional(min_value=0, max_value=2))
-    top_p = Number(**optional(min_value=0.000001, max_value=1))
+    top_p = Number(**optional(min_value=0, max_value=1))
     top_logprobs = Whole(**optional(min_value=0, max_value=20))
     include = serializers.ListField(child=Text(), **optional())
     tools = serializers.ListField(child=serializers.DictField(), **optional())

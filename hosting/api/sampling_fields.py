@@ -75,7 +75,7 @@ class SamplingFields(serializers.Serializer[Any]):
     stream_options = StreamOptions(**optional())
     max_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
     temperature = Number(**optional(min_value=0, max_value=2))
-    top_p = Number(**optional(min_value=0.000001, max_value=1))
+    top_p = Number(**optional(min_value=0, max_value=1))
     top_k = Whole(**optional(min_value=-1, max_value=1_000_000))
     min_p = Number(**optional(min_value=0, max_value=1))
     presence_penalty = Number(**optional(min_value=-2, max_value=2))

@@ -84,7 +84,7 @@ async def test_the_other_header_opens_too(api_key: str, engine: ScriptedEngine) 
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": 3}, "temperature"),
         ({"temperature": True}, "temperature"),
-        ({"top_p": 0}, "top_p"),
+        ({"top_p": -0.1}, "top_p"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": 1.5}, "max_tokens"),
         ({"n": 9}, "n"),

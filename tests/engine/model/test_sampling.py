@@ -66,8 +66,9 @@ def test_top_p_keeps_the_fewest_that_hold_the_share() -> None:
     assert set(draw_many(make_row(temperature=1.5, top_p=0.8), 1500)) == likeliest(count)
 
 
-def test_a_tiny_top_p_keeps_the_likeliest_token() -> None:
-    assert set(draw_many(make_row(temperature=2.0, top_p=1e-9), 50)) == likeliest(1)
+@pytest.mark.parametrize("top_p", [0, 1e-9])
+def test_a_tiny_top_p_keeps_the_likeliest_token(top_p: float) -> None:
+    assert set(draw_many(make_row(temperature=2.0, top_p=top_p), 50)) == likeliest(1)
 
 
 def test_min_p_is_relative_to_the_likeliest() -> None:
