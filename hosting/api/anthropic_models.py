@@ -39,6 +39,7 @@ def one_model(row: HostedModel, *, prefix: str = "") -> dict[str, Any]:
         "id": prefix + row.name,
         "display_name": str(row),
         "created_at": created_at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "lifecycle": "active",
         "max_input_tokens": row.context_limit_tokens,
         "max_tokens": row.context_limit_tokens,
     }

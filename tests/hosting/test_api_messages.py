@@ -356,6 +356,7 @@ async def test_the_models_come_in_this_dialect_when_asked_in_it(api: AsyncClient
     assert listed["first_id"] == listed["last_id"] == "demo"
     one = listed["data"][0]
     assert (one["type"], one["max_input_tokens"]) == ("model", 4096)
+    assert one["lifecycle"] == "active"  # the SDK's type asks for it
     assert one["created_at"].endswith("Z")
     assert (await api.get("/v1/models/demo", headers=version)).json() == one
 
