@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,9 @@ from engine import wire
 
 # Between JSON's tokens: a space, or a new line and its indent. Some models would never stop.
 _WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
+# Regular expressions that look ahead, behind, at the ends of words, or back at a group
+_BEYOND = re.compile(r"(?<!\\)(?:\\\\)*(?:\(\?<?[=!]|\\[1-9kbB])")
+_DATA = ("const", "enum")  # of a schema: what is in there is no schema
 
 Part = dict[str, Any]
 
@@ -46,8 +50,23 @@ def is_strict(tool: Mapping[str, Any]) -> bool:
 def schema_part(schema: Any, *, name: str, is_strict: bool = True) -> Part:
     if not isinstance(schema, dict):
         schema = {"allOf": [schema]}
+    if not is_strict:
+        schema = _enforceable(schema)
     options = {"whitespace_pattern": _WHITESPACE, "lenient": not is_strict}
     return {"name": name, "json_schema": {**schema, "x-guidance": options}}
+
+
+def _enforceable(schema: Any) -> Any:
+    """Without patterns that no grammar can hold a text to."""
+    if isinstance(schema, list):
+        return [_enforceable(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: one if name in _DATA else _enforceable(one)
+        for name, one in schema.items()
+        if not (name == "pattern" and isinstance(one, str) and _BEYOND.search(one))
+    }
 
 
 def lark_part(lark: str, *, name: str) -> Part:

@@ -14,7 +14,13 @@ from jsonschema import Draft202012Validator
 from llguidance import LLMatcher, LLTokenizer
 
 from engine import wire
-from engine.core.grammar_text import GrammarInvalid, grammar_part, joined, lark_part
+from engine.core.grammar_text import (
+    GrammarInvalid,
+    grammar_part,
+    joined,
+    lark_part,
+    schema_part,
+)
 
 BYTES = LLTokenizer("byte")
 CLOSING = b'"]}'
@@ -85,6 +91,35 @@ def test_what_a_schema_lets_through_fits_it(schema: dict[str, Any], seed: int) -
     answer = json.loads(walk(matcher, random.Random(seed)))
 
     Draft202012Validator(schema).validate(answer)
+
+
+@pytest.mark.parametrize("pattern", ["^(?!x)", "(?<=b)c", r"^(.)\1$", r"(?<b>.)\k<b>", r"\bb\b"])
+def test_a_pattern_beyond_a_grammar_is_left_out_unless_strict(pattern: str) -> None:
+    schema = {"type": "array", "items": {"type": "string", "pattern": pattern, "maxLength": 2}}
+    assert _lets_through(schema, '["bb"]', is_strict=False)
+    assert not _lets_through(schema, '["bbb"]', is_strict=False)
+    assert not _lets_through(schema, '["bb"]', is_strict=True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "string", "pattern": r"^\\1$"}, '"x1"'),
+        ({"type": "string", "pattern": r"^\(?=$"}, '"x1"'),
+        ({"const": {"pattern": "(?!x)"}}, "{}"),
+        ({"type": "object", "properties": {"pattern": {"const": "(?!x)"}}}, '{"pattern":1}'),
+    ],
+)
+def test_what_a_grammar_can_hold_to_stays_though_not_strict(
+    schema: dict[str, Any], text: str
+) -> None:
+    assert not _lets_through(schema, text, is_strict=False)
+
+
+def _lets_through(schema: dict[str, Any], text: str, *, is_strict: bool) -> bool:
+    part = schema_part(schema, name="whole", is_strict=is_strict)
+    matcher = LLMatcher(BYTES, joined([part]), log_level=0)
+    return not matcher.is_error() and matcher.consume_tokens(list(text.encode()))
 
 
 @pytest.mark.parametrize("spaces", ["", " ", "\n", "\n    "])
