@@ -5,6 +5,8 @@ from django.urls import include, path
 
 from hosting.api.rerank import Rerank
 
+handler400 = "hosting.api.no_view.bad_request"
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("v1/", include("hosting.api.urls")),

@@ -1,35 +1,21 @@
-"""Addresses under /v1, and JSON for all that is no address."""
+"""Addresses under /v1."""
 
-from django.http import HttpRequest, JsonResponse
 from django.urls import path, re_path
-from django.views.decorators.csrf import csrf_exempt
 from drf_spectacular.renderers import OpenApiJsonRenderer2
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
 
 from hosting.api.administration import AdminLiveView, AdminUsageView
 from hosting.api.anthropic import CountTokens, Messages
-from hosting.api.anthropic_errors import anthropic_form
-from hosting.api.anthropic_models import speaks_anthropic
 from hosting.api.chat_completions import ChatCompletions
 from hosting.api.completions import Completions
 from hosting.api.embeddings import Embeddings
-from hosting.api.errors import ApiError, openai_form
 from hosting.api.models import Models, OneModel
+from hosting.api.no_view import unknown_address
 from hosting.api.rerank import Rerank
 from hosting.api.responses import Responses
 
 _PUBLIC = {"authentication_classes": [], "permission_classes": [AllowAny]}
-
-
-@csrf_exempt
-def unknown_address(http_request: HttpRequest) -> JsonResponse:
-    error = ApiError(
-        404, "unknown_url", f"Unknown request URL: {http_request.method} {http_request.path}."
-    )
-    form = anthropic_form if speaks_anthropic(http_request) else openai_form
-    return JsonResponse(form(error).body, status=404)
-
 
 urlpatterns = [
     path("admin/usage", AdminUsageView.as_view()),
