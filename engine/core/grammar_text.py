@@ -16,6 +16,7 @@ from engine import wire
 _WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
 # Regular expressions that look ahead, behind, at the ends of words, or back at a group
 _BEYOND = re.compile(r"(?<!\\)(?:\\\\)*(?:\(\?<?[=!]|\\[1-9kbB])")
+_MAX_REASON_CHARACTERS = 300
 _DATA = ("const", "enum")  # of a schema: what is in there is no schema
 
 Part = dict[str, Any]
@@ -81,6 +82,13 @@ def joined(parts: list[Part]) -> str:
 def literal(text: str) -> str:
     """A text as Lark writes it."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def readable_error(error: str) -> str:
+    """What llguidance says to people, without its own state."""
+    if error.startswith("panic"):
+        return "it is too complex"
+    return error.partition("<state>")[0].strip()[:_MAX_REASON_CHARACTERS]
 
 
 def _json(grammar: wire.Grammar) -> Any:

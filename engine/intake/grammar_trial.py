@@ -15,12 +15,17 @@ from typing import Any
 from llguidance import LLMatcher, LLTokenizer
 
 from engine import wire
-from engine.core.grammar_text import GrammarInvalid, grammar_part, joined, lark_part
+from engine.core.grammar_text import (
+    GrammarInvalid,
+    grammar_part,
+    joined,
+    lark_part,
+    readable_error,
+)
 from engine.intake.limits import limit_memory
 
 MEMORY_BYTES = 1024**3
 TRIAL_SECONDS = 2.0
-_MAX_REASON_CHARACTERS = 300
 
 
 def main() -> None:
@@ -58,14 +63,7 @@ def _fault(tokenizer: LLTokenizer, grammar: wire.Grammar) -> str:
     matcher = LLMatcher(tokenizer, joined([lark_part("start: @answer", name="top"), part]))
     if not matcher.is_error():
         matcher.compute_bitmask()
-    return _readable(matcher.get_error()) if matcher.is_error() else ""
-
-
-def _readable(error: str) -> str:
-    """What the library says to people, without its own state."""
-    if error.startswith("panic"):
-        return "it is too complex"
-    return error.partition("<state>")[0].strip()[:_MAX_REASON_CHARACTERS]
+    return readable_error(matcher.get_error()) if matcher.is_error() else ""
 
 
 if __name__ == "__main__":

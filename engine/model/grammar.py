@@ -18,7 +18,7 @@ import numpy.typing as npt
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from engine import wire
-from engine.core.grammar_text import is_strict
+from engine.core.grammar_text import is_strict, readable_error
 from engine.model.answer_grammar import GrammarRejected, answer_grammar, marks_calls
 
 MAX_COMPILED = 64
@@ -70,7 +70,7 @@ class GrammarShop:
         limits = LLParserLimits(step_max_items=_MAX_STEP_ITEMS)
         matcher = LLMatcher(self._tokens, text, log_level=0, limits=limits)
         if matcher.is_error():
-            raise GrammarRejected(matcher.get_error().partition("<state>")[0][:300])
+            raise GrammarRejected(readable_error(matcher.get_error()))
         return matcher
 
     def _read_tokens(self) -> LLTokenizer:
@@ -115,7 +115,7 @@ class RowMatcher:
     @property
     def fault(self) -> str | None:
         if self._matcher.is_error():
-            return self._matcher.get_error()
+            return readable_error(self._matcher.get_error())
         return "it takes too long to follow" if self._seconds_left < 0 else None
 
     def advance(self, token_id: int) -> None:

@@ -198,6 +198,13 @@ def test_a_grammar_that_grows_too_complex_fails_its_request_only() -> None:
     assert is_valid("regex", text_of(run, "regex"))
 
 
+def test_why_a_grammar_cannot_be_followed_is_told_without_the_librarys_own_state() -> None:
+    wide = {"type": "object", "properties": {f"p{number}": {} for number in range(600)}}
+    end = answer(make_held("schema", grammar=grammar("json_schema", wide))).ends["schema"]
+    assert isinstance(end, wire.Failed) and end.detail.startswith("This model cannot be held to")
+    assert "<state>" not in end.detail and "\n" not in end.detail
+
+
 def test_compiled_grammars_are_kept_and_their_number_is_bounded() -> None:
     shop = GrammarShop(loaded(MODEL).tokenizer, end_token_ids=[IM_END_ID])
     choices = [grammar("choice", [f"answer {number}"]) for number in range(MAX_COMPILED + 8)]
