@@ -54,6 +54,7 @@ def _object_schema(parameters: Schema) -> Schema:
     """Arguments are an object of the properties that are named, if any are."""
     schema = {"type": "object", **parameters}
     says_more = any(word in schema for word in ("$ref", "anyOf", "oneOf", "allOf"))
+    says_more |= not set(schema.get("required", ())) <= set(schema.get("properties", ()))
     if not says_more and schema.setdefault("additionalProperties", False) is False:
         schema.setdefault("properties", {})
     return schema

@@ -131,6 +131,16 @@ def test_a_model_without_calls_of_its_own_writes_bare_json() -> None:
     assert matcher.is_stopped()
 
 
+@pytest.mark.parametrize("properties", [{}, {"properties": {"a": {"type": "integer"}}}])
+def test_what_is_required_may_be_no_named_property(properties: dict[str, Any]) -> None:
+    parameters = {"type": "object", "required": ["a", "b"], **properties}
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    matcher = matcher_for(NAKED, [tool], is_parallel=False)
+
+    assert matcher.consume_tokens(list(b'{"name": "f", "arguments": {"a": 1, "b": 2}}'))
+    assert matcher.is_stopped()
+
+
 def test_control_tokens_in_a_dialect_are_tokens() -> None:
     lark = LarkBuilder({"<call>": 7, "</call>": 8})
 
