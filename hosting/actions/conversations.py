@@ -115,7 +115,8 @@ def _find_servable_model(name: str) -> HostedModel:
     # A name with a NUL is none: PostgreSQL raises when it is asked for one
     found = [] if "\0" in name else _servable_of_name().objects(name=name)
     if not found:
-        raise Refusal("model_not_found", f"There is no model {name!r}.", field="model", status=404)
+        message = f"There is no model {name[:80]!r}."
+        raise Refusal("model_not_found", message, field="model", status=404)
     return found[0]  # type: ignore[no-any-return]
 
 

@@ -132,6 +132,12 @@ async def test_what_is_not_supported_is_refused_by_name(
     assert error["param"] == param
 
 
+async def test_a_refusal_of_a_model_does_not_repeat_megabytes(api: AsyncClient) -> None:
+    response = await ask(api, model="m" * 2_000_000)
+    assert (response.status_code, error_of(response)["code"]) == (404, "model_not_found")
+    assert len(response.content) < 300
+
+
 @pytest.mark.parametrize(
     "body",
     [b"{", b"[]", b'"text"', b"\xff", b'{"model": NaN}', b"[" * 100_000, b'{"a": "\\ud800"}'],
