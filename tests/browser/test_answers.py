@@ -34,6 +34,13 @@ def test_an_answer_grows_while_it_is_written(chat: Chat) -> None:
     chat.whole_answer()
 
 
+def test_a_long_question_does_not_leave_its_answer_out_of_sight(chat: Chat) -> None:
+    chat.ask("Introduce yourself")
+    chat.ask("\n".join(["Name the days of the week."] * 15))
+    expect(chat.page.get_by_role("button", name="To the latest message")).to_be_hidden()
+    expect(chat.last_answer.locator(".answer-stats")).to_be_in_viewport()
+
+
 def test_an_answer_that_reached_its_limit_says_so(chat: Chat) -> None:
     chat.page.locator("#settings-button").click()
     chat.page.get_by_label("Longest answer, in tokens").fill("5")
