@@ -89,6 +89,22 @@ def test_deleting_can_be_undone_until_it_is_done(named: tuple[Chat, str]) -> Non
     expect(row).to_have_count(0)
 
 
+def test_the_way_back_leads_past_a_deleted_conversation(chat: Chat, troubles: list[str]) -> None:
+    chat.ask("Introduce yourself")
+    kept = chat.address
+    chat.page.keyboard.press("Control+Shift+O")
+    chat.ask("What can Hearth do?")
+    chat.choose_from_row_menu(0, "Delete")
+    with chat.page.expect_response(lambda answer: answer.request.method == "DELETE"):
+        chat.page.get_by_role("button", name="Close", exact=True).click()
+    chat.page.evaluate("history.back()")
+    expect(chat.page.get_by_text("This conversation no longer exists.")).to_be_visible()
+    chat.page.evaluate("history.back()")
+    expect(chat.bubbles).to_have_text(["Introduce yourself"])
+    assert chat.address == kept
+    troubles.clear()  # the console tells of the status 404
+
+
 def test_a_new_conversation_gets_a_title_by_itself(chat: Chat) -> None:
     chat.ask("What can Hearth do?")
     chat.page.wait_for_function(

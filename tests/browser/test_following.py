@@ -85,6 +85,18 @@ def test_a_question_of_another_tab_appears(chat: Chat, open_chat: OpenChat) -> N
     assert other.whole_answer() == chat.whole_answer()
 
 
+def test_a_conversation_deleted_in_another_tab_is_said_to_be_gone(
+    chat: Chat, open_chat: OpenChat, troubles: list[str]
+) -> None:
+    chat.ask("Introduce yourself")
+    other = open_chat()
+    other.choose_from_row_menu(0, "Delete")
+    other.page.get_by_role("button", name="Close", exact=True).click()
+    expect(chat.page.get_by_text("This conversation no longer exists.")).to_be_visible()
+    expect(chat.bubbles).to_have_count(0)
+    troubles.clear()  # the console tells of the status 404
+
+
 def test_an_answer_from_before_a_choice_does_not_undo_it(chat: Chat, open_chat: OpenChat) -> None:
     chat.ask("Introduce yourself")
     chat.last_answer.get_by_role("button", name="Regenerate").click()

@@ -115,6 +115,13 @@ export class ChatPage {
     this.#open(id);
   }
 
+  /** What is not there takes no place in the history: the way back would end at it. */
+  #goFromGone() {
+    history.replaceState(null, "", "/");
+    this.#open(null);
+    toast("This conversation no longer exists.");
+  }
+
   /** @param {string | null} id */
   async #open(id) {
     if (this.#conversation) {
@@ -155,10 +162,7 @@ export class ChatPage {
 
   /** @param {OpenConversation} conversation @param {import("./api.js").ApiError} error */
   #onLoadFailed(conversation, error) {
-    if (error.status === 404) {
-      this.#go(null);
-      return toast("This conversation no longer exists.");
-    }
+    if (error.status === 404) return this.#goFromGone();
     this.composer.showNotice(`This conversation is not loaded yet, trying again: ${error.message}`);
     return setTimeout(() => conversation === this.#conversation && this.#load(conversation), LOAD_AGAIN_MS);
   }
@@ -316,7 +320,7 @@ export class ChatPage {
     try {
       await conversation.fetch();
     } catch (error) {
-      if (error.status === 404 && conversation === this.#conversation) this.#go(null);
+      if (error.status === 404 && conversation === this.#conversation) this.#goFromGone();
     }
     for (const content of this.#ids.takeArrived(conversation.tree)) this.composer.takeBack(content);
   }
