@@ -34,17 +34,25 @@ class ModelRefused(Exception):
     """This model cannot be registered."""
 
 
-def add_model(source: str, *, name: str = "", is_default: bool = False) -> HostedModel:
+class NameTaken(ModelRefused):
+    """There is a model of this name."""
+
+
+def add_model(
+    source: str, *, name: str = "", is_default: bool = False, is_new: bool = False
+) -> HostedModel:
     """Register a local folder, or a Hugging Face id that is then fetched. Raises ModelRefused.
 
-    A folder is looked for first. The same name again points the registration to the new source.
+    A folder is looked for first. The same name again points the registration to the new source,
+    or is refused where the model `is_new`.
     """
     try:
-        return _add_folder(describe_folder(Path(source)), name=name, is_default=is_default)
+        description = describe_folder(Path(source))
     except NotAModelFolder as error:
         if os.path.exists(source) or not _REPO_ID.match(source):
             raise ModelRefused(str(error)) from error
-    return _add_repository(source, name=name, is_default=is_default)
+        return _add_repository(source, name=name, is_default=is_default, is_new=is_new)
+    return _add_folder(description, name=name, is_default=is_default, is_new=is_new)
 
 
 def ensure_demo_model() -> HostedModel | None:
@@ -207,12 +215,18 @@ def fetch_again(model: HostedModel) -> None:
 
 
 def _add_folder(
-    description: FolderDescription, *, name: str, display_name: str = "", is_default: bool
+    description: FolderDescription,
+    *,
+    name: str,
+    display_name: str = "",
+    is_default: bool,
+    is_new: bool = False,
 ) -> HostedModel:
     name = name or _name_from(Path(description.path).name)
     return _register(
         name,
         is_default=is_default,
+        is_new=is_new,
         display_name=display_name or name,
         source=HostedModel.Source.LOCAL,
         state=HostedModel.State.READY,
@@ -222,12 +236,13 @@ def _add_folder(
     )
 
 
-def _add_repository(repo_id: str, *, name: str, is_default: bool) -> HostedModel:
+def _add_repository(repo_id: str, *, name: str, is_default: bool, is_new: bool) -> HostedModel:
     name = name or _name_from(repo_id.split("/")[1])
     with transaction.atomic():
         model = _register(
             name,
             is_default=is_default,
+            is_new=is_new,
             display_name=name,
             source=HostedModel.Source.HUGGING_FACE,
             repo_id=repo_id,
@@ -239,9 +254,11 @@ def _add_repository(repo_id: str, *, name: str, is_default: bool) -> HostedModel
     return model
 
 
-def _register(name: str, *, is_default: bool, **fields: Any) -> HostedModel:
+def _register(name: str, *, is_default: bool, is_new: bool, **fields: Any) -> HostedModel:
     with transaction.atomic():
         model = HostedModel.objects.filter(name=name).first() or HostedModel(name=name)
+        if is_new and model.pk:
+            raise NameTaken(f"There is a model of this name: {name}.")
         for field, value in fields.items():
             setattr(model, field, value)
         try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from django import forms
+from django.core.validators import RegexValidator
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
-from hosting.actions.hosted_models import ModelRefused, add_model
+from hosting.actions.hosted_models import ModelRefused, NameTaken, add_model
 from hosting.models import HostedModel
+from hosting.models.hosted_model import NAME_PATTERN
 
 
 class NewModelForm(forms.Form):
@@ -19,6 +21,11 @@ class NewModelForm(forms.Form):
     name = forms.CharField(
         required=False,
         max_length=100,
+        validators=[
+            RegexValidator(
+                NAME_PATTERN, "Letters, digits, and . _ : / - only; first a letter or digit."
+            )
+        ],
         help_text="What requests call it. Empty: from the folder or the id.",
         widget=UnfoldAdminTextInputWidget(attrs={"autocomplete": "off"}),
     )
@@ -26,19 +33,19 @@ class NewModelForm(forms.Form):
         label="Make it the default", required=False, widget=UnfoldBooleanSwitchWidget
     )
 
-    def clean_name(self) -> str:
-        name = self.cleaned_data["name"]
-        if HostedModel.objects.filter(name=name).exists():
-            raise forms.ValidationError("There is a model of this name.")
-        return name
-
     def add_model(self) -> HostedModel | None:
         """The registered model; None when it is refused, and the form then says why."""
         fields = self.cleaned_data
         try:
             return add_model(
-                fields["source"].strip(), name=fields["name"], is_default=fields["is_default"]
+                fields["source"].strip(),
+                name=fields["name"],
+                is_default=fields["is_default"],
+                is_new=True,
             )
+        except NameTaken as refusal:
+            self.add_error("name", str(refusal))
+            return None
         except ModelRefused as refusal:
             self.add_error("source", str(refusal))
             return None

@@ -73,13 +73,22 @@ def test_what_is_no_model_is_refused_with_a_reason(admin_page: Client, source: s
     assert not HostedModel.objects.exists()
 
 
+@pytest.mark.parametrize("typed", ["tiny-model", ""])
 def test_a_name_that_is_taken_is_not_taken_over(
-    admin_page: Client, model: HostedModel, model_folder: Path
+    admin_page: Client, model: HostedModel, model_folder: Path, typed: str
 ) -> None:
-    form = {"source": str(model_folder), "name": model.name}
+    HostedModel.objects.update(name="tiny-model")  # as the folder's would be
+    form = {"source": str(model_folder), "name": typed}
     assert "name" in admin_page.post(f"{MODELS}add/", form).context["form"].errors
     model.refresh_from_db()
     assert model.path == "/models/demo"
+
+
+def test_a_bad_name_is_told_at_its_field(admin_page: Client, model_folder: Path) -> None:
+    form = {"source": str(model_folder), "name": "bad name!"}
+    errors = admin_page.post(f"{MODELS}add/", form).context["form"].errors
+    assert list(errors) == ["name"]
+    assert "Letters" in errors["name"][0]
 
 
 def test_changed_settings_reach_the_engines(
