@@ -83,4 +83,4 @@ class ApiKeyAdmin(AuditedAdmin):
 
     @action(description="Revoke", url_path="revoke", permissions=["change"], icon="block")
     def revoke_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        return self.revoke(request, self.get_queryset(request).filter(pk=object_id))
+        return self.revoke(request, self.only(request, object_id))

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.db.models import Model, QuerySet
 from django.forms import BaseModelForm
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 
 from accounts import audit
@@ -27,6 +27,16 @@ class AuditedAdmin(FreshFormMixin, ModelAdmin):
         if isinstance(getattr(field, "widget", None), RelatedFieldWidgetWrapper):
             field.widget = field.widget.widget
         return field
+
+    def get_or_404(self, request: HttpRequest, object_id: str) -> Any:
+        """What an action on a page of its own is about; the address may say anything."""
+        found = self.get_object(request, object_id)
+        if found is None:
+            raise Http404
+        return found
+
+    def only(self, request: HttpRequest, object_id: str) -> QuerySet[Any]:
+        return self.get_queryset(request).filter(pk=self.get_or_404(request, object_id).pk)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

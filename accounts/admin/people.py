@@ -13,7 +13,7 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Count, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.html import format_html
 from django.utils.module_loading import import_string
@@ -160,26 +160,18 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
         icon="lock_reset",
     )
     def reset_factors_of_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        person = self._person(request, object_id)
-        return self.reset_factors(request, self.get_queryset(request).filter(pk=person.pk))
+        return self.reset_factors(request, self.only(request, object_id))
 
     @action(description="Limits", url_path="limits", permissions=["show_limits"], icon="speed")
     def show_limits(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """What holds for this person, and what is left of it."""
-        return redirect("limits-of-person", self._person(request, object_id).pk)
+        return redirect("limits-of-person", self.get_or_404(request, object_id).pk)
 
     @action(
         description="Conversations", url_path="conversations", permissions=["show_conversations"]
     )
     def show_conversations(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        return redirect("admin:conversations", self._person(request, object_id).pk)
-
-    def _person(self, request: HttpRequest, object_id: str) -> User:
-        """An address may say anything."""
-        person: User | None = self.get_object(request, object_id)
-        if person is None:
-            raise Http404
-        return person
+        return redirect("admin:conversations", self.get_or_404(request, object_id).pk)
 
     def has_show_conversations_permission(self, request: HttpRequest, *args: Any) -> bool:
         return request.user.is_superuser and Policy.objects.current().may_read_conversations

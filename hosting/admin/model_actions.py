@@ -132,19 +132,19 @@ class ModelActions(AuditedAdmin):
 
     @action(description="Load", url_path="load", permissions=["change"], icon="play_arrow")
     def load_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        return self.load(request, self.get_queryset(request).filter(pk=object_id))
+        return self.load(request, self.only(request, object_id))
 
     @action(description="Unload", url_path="unload", permissions=["change"], icon="stop")
     def unload_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        return self.unload(request, self.get_queryset(request).filter(pk=object_id))
+        return self.unload(request, self.only(request, object_id))
 
     @action(description="Reload", url_path="reload", permissions=["change"], icon="refresh")
     def reload_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        return self.reload(request, self.get_queryset(request).filter(pk=object_id))
+        return self.reload(request, self.only(request, object_id))
 
     @action(description="Make default", url_path="default", permissions=["change"], icon="star")
     def set_default_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
-        return self.set_default(request, self.get_queryset(request).filter(pk=object_id))
+        return self.set_default(request, self.only(request, object_id))
 
     def _ask_and_do(
         self,

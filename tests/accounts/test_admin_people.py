@@ -95,6 +95,11 @@ def test_pages_of_nobody_are_not_there(admin_page: Client, number: str, page: st
     assert admin_page.get(f"{PEOPLE}{number}/{page}/", follow=True).status_code == 404
 
 
+@pytest.mark.parametrize("number", ["x", "999"])
+def test_a_key_that_is_not_there_cannot_be_revoked(admin_page: Client, number: str) -> None:
+    assert admin_page.get(f"{KEYS}{number}/revoke/").status_code == 404
+
+
 def the_models() -> list[str]:
     return ["one", "two"]
 

@@ -173,6 +173,14 @@ def test_a_link_shows_the_question_only(
     assert commands_sent(redis_url) == []
 
 
+@pytest.mark.parametrize("action", ["load", "unload", "reload", "default"])
+@pytest.mark.parametrize("number", ["abc", "99"])
+def test_an_action_on_a_model_that_is_not_there_is_not_found(
+    admin_page: Client, model: HostedModel, number: str, action: str
+) -> None:
+    assert admin_page.get(f"{MODELS}{number}/{action}/").status_code == 404
+
+
 def test_another_model_becomes_the_default(admin_page: Client, model: HostedModel) -> None:
     other = HostedModel.objects.create(name="other", path="/models/other")
     act(admin_page, "set_default", other, confirmed="yes")
