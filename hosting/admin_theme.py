@@ -14,6 +14,10 @@ def _may(permission: str) -> Callable[[HttpRequest], bool]:
     return lambda request: request.user.has_perm(permission)
 
 
+def _is_administrator(request: HttpRequest) -> bool:
+    return bool(request.user.is_superuser)
+
+
 def _entry(title: str, icon: str, url_name: str, permission: str, purpose: str) -> dict[str, Any]:
     return {
         "title": title,
@@ -83,7 +87,8 @@ _NAVIGATION = [
             _list("Groups", "group", "auth.group", "Permissions that several people share."),
             _list("Limits", "speed", "accounts.quota", "Of everybody; others beside their owner."),
             _list("API keys", "key", "accounts.apikey", "Whose they are, last used; revoke."),
-            _list("Policies", "gavel", "accounts.policy", "How long things are kept; who reads."),
+            _list("Policies", "gavel", "accounts.policy", "How long things are kept; who reads.")
+            | {"permission": _is_administrator},
             _list("Audit", "policy", "accounts.auditrecord", "Who changed what, from where, when."),
         ],
     },

@@ -8,7 +8,7 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.module_loading import import_string
 from unfold.admin import StackedInline
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -115,6 +115,13 @@ class EverybodysQuotaAdmin(AuditedAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Quota]:
         return super().get_queryset(request).filter(user=None, group=None, api_key=None)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Once they are saved there is no other to add."""
+        more = {"show_save_and_add_another": False} | (extra_context or {})
+        return super().add_view(request, form_url, more)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return super().has_add_permission(request) and not self.get_queryset(request).exists()

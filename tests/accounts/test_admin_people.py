@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -24,6 +25,18 @@ def manager(db: None) -> User:
     user = User.objects.create_user("manager@example.org", name="Manager", is_staff=True)
     user.user_permissions.set(Permission.objects.filter(content_type__app_label="accounts"))
     return user
+
+
+def test_the_menu_of_staff_leads_to_no_closed_door(manager: User) -> None:
+    page = signed_in(manager)
+    links = set(re.findall(r'href="(/admin/[a-z]+/[a-z]+/)"', page.get("/admin/").content.decode()))
+    assert PEOPLE in links
+    assert {page.get(link, follow=True).status_code for link in links} == {200}
+
+
+def test_who_sets_the_limits_of_everybody_is_not_asked_for_others(admin_page: Client) -> None:
+    assert b"_addanother" in admin_page.get(f"{PEOPLE}add/").content
+    assert b"_addanother" not in admin_page.get("/admin/accounts/quota/add/").content
 
 
 def test_the_administration_sends_strangers_to_the_sign_in_page(db: None) -> None:
