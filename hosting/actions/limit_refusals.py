@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 from hosting.actions.refusals import Refusal
@@ -83,8 +84,12 @@ def forbidden_model(name: str) -> Refusal:
 
 def _sentence(meter: Meter) -> str:
     numbers = {name: f"{getattr(meter, name):,}" for name in ("used", "limit", "left")}
-    sentence = _SENTENCES[meter.name].format(**numbers)
+    sentence = _of_one(_SENTENCES[meter.name].format(**numbers))
     return sentence.replace("You", _who(meter), 1)
+
+
+def _of_one(sentence: str) -> str:
+    return re.sub(r"\b1 are\b", "1 is", re.sub(r"\b1 (request|token)s\b", r"1 \1", sentence))
 
 
 def _who(meter: Meter) -> str:

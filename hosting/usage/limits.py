@@ -98,7 +98,8 @@ def _label(meter: Meter) -> str:
 
 def _set_for(source: str) -> str:
     """Who set it, in words."""
-    return {"default": "everybody, as installed", "key": "this key"}.get(source, source)
+    words = {"default": "everybody, as installed", "person": "this account", "key": "this key"}
+    return words.get(source, source)
 
 
 def _moment(at: datetime.datetime) -> str:

@@ -119,7 +119,7 @@ def test_who_met_a_limit_is_told_what_is_left_and_where_all_is_seen(
     page.get_by_label("Message", exact=True).fill("Hello")
     page.get_by_role("button", name="Send").click()
     notice = page.locator("#composer-notice")
-    expect(notice).to_contain_text("You may use 1 tokens a day; 1 are left. The next period begins")
+    expect(notice).to_contain_text("You may use 1 token a day; 1 is left. The next period begins")
     expect(page.get_by_label("Message", exact=True)).to_have_value("Hello")
     assert accessibility_faults(page) == []
     troubles.clear()  # the console tells of the status 429

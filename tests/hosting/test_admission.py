@@ -144,12 +144,19 @@ def test_a_budget_is_reserved_then_settled(ask: Callable[..., Generation], perso
     assert ask().reserved_tokens == 300 - 30 - COST
 
 
+def test_a_single_request_is_told_as_one(ask: Callable[..., Generation], person: User) -> None:
+    Quota.objects.create(user=person, max_concurrent=1)
+    ask()
+    with pytest.raises(LimitMet, match=r"You have 1 request running or waiting"):
+        ask()
+
+
 def test_a_spent_budget_is_final_and_says_when_it_begins_anew(
     ask: Callable[..., Generation], person: User
 ) -> None:
     Quota.objects.create(user=person, tokens_per_day=100, time_zone="Asia/Tokyo")
     end(ask(), prompt=90, completion=9)
-    with pytest.raises(LimitMet, match=r"1 are left.*00:00 \(Asia/Tokyo\)") as refused:
+    with pytest.raises(LimitMet, match=r"1 is left.*00:00 \(Asia/Tokyo\)") as refused:
         ask()
     assert refused.value.code == "insufficient_quota"
     assert refused.value.is_final
@@ -265,7 +272,7 @@ def test_two_hundred_at_once_never_pass_a_key(
 def test_what_has_begun_waits_no_longer(ask: Callable[..., Generation], person: User) -> None:
     Quota.objects.create(user=person, max_queued=1)
     first = ask()
-    with pytest.raises(LimitMet, match=r"1 requests waiting.*Wait until one has begun"):
+    with pytest.raises(LimitMet, match=r"1 request waiting.*Wait until one has begun"):
         ask()
     Generation.objects.filter(pk=first.pk).update(state=Generation.State.RUNNING)
     ask()

@@ -167,7 +167,7 @@ def test_the_chat_page_says_what_is_left_and_when_there_is_more(
     response = page.post("/chat/messages", body, content_type="application/json")
     assert response.status_code == 429
     message = response.json()["error"]["message"]
-    assert message.startswith("You may use 100 tokens a day; 1 are left. The next period begins")
+    assert message.startswith("You may use 100 tokens a day; 1 is left. The next period begins")
 
 
 async def test_models_are_listed_as_far_as_they_may_be_used(

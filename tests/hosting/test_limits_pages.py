@@ -55,6 +55,11 @@ def test_my_limits_say_what_is_left_and_who_set_them(
     )
 
 
+def test_a_limit_of_ones_own_is_told_as_that(page: Client, person: User) -> None:
+    Quota.objects.create(user=person, requests_per_minute=60)
+    assert lines(page, "/limits/")["Requests a minute"].source == "this account"
+
+
 def test_models_of_other_groups_and_those_not_allowed_are_not_among_mine(
     page: Client, person: User, group: Group
 ) -> None:
