@@ -53,7 +53,7 @@ def test_stop_keeps_what_was_written(chat: Chat) -> None:
     chat.say(LONG_QUESTION)
     chat.wait_for_words(60)
     chat.field.press("Escape")
-    expect(chat.last_answer.get_by_text("You stopped this answer.")).to_be_visible(
+    expect(chat.last_answer.get_by_text("This answer was stopped.")).to_be_visible(
         timeout=ANSWER_MS
     )
     kept = chat.last_prose.inner_text()
@@ -68,7 +68,7 @@ def test_who_stops_an_answer_by_its_button_can_write_on(chat: Chat) -> None:
     chat.say(LONG_QUESTION)
     chat.wait_for_words(40)
     chat.page.get_by_role("button", name="Stop", exact=True).press("Enter")
-    expect(chat.last_answer.get_by_text("You stopped this answer.")).to_be_visible(
+    expect(chat.last_answer.get_by_text("This answer was stopped.")).to_be_visible(
         timeout=ANSWER_MS
     )
     expect(chat.field).to_be_focused()

@@ -93,7 +93,7 @@ export function errorSentence({ code, detail }) {
 
 /** What to say under an answer that did not end by itself. @param {string | null} finishReason */
 export function endSentence(finishReason) {
-  if (finishReason === "cancelled") return "You stopped this answer.";
+  if (finishReason === "cancelled") return "This answer was stopped."; // by the person, or by an administrator
   if (finishReason === "length") return "The answer reached its token limit.";
   return "";
 }
