@@ -119,6 +119,15 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
         fields = [*super().get_readonly_fields(request, obj)]
         return fields if request.user.is_superuser else [*fields, *_POWERS]
 
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Who may not set a password is not sent to its page."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or self.has_change_permission(request, obj):
+            return fieldsets
+        (title, options), *rest = fieldsets
+        shown = [name for name in options["fields"] if name != "password_page"]
+        return [(title, {**options, "fields": shown}), *rest]
+
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return super().has_change_permission(request, obj) and _may_touch(request, obj)
 

@@ -34,6 +34,14 @@ def test_the_menu_of_staff_leads_to_no_closed_door(manager: User) -> None:
     assert {page.get(link, follow=True).status_code for link in links} == {200}
 
 
+def test_who_may_not_set_a_password_is_not_sent_to_its_page(
+    manager: User, administrator: User, person: User
+) -> None:
+    page = signed_in(manager)
+    assert b"../password/" in page.get(f"{PEOPLE}{person.pk}/change/").content
+    assert b"../password/" not in page.get(f"{PEOPLE}{administrator.pk}/change/").content
+
+
 def test_who_sets_the_limits_of_everybody_is_not_asked_for_others(admin_page: Client) -> None:
     assert b"_addanother" in admin_page.get(f"{PEOPLE}add/").content
     assert b"_addanother" not in admin_page.get("/admin/accounts/quota/add/").content
