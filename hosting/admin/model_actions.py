@@ -121,9 +121,14 @@ class ModelActions(AuditedAdmin):
 
     @admin.action(description="Fetch again", permissions=["change"])
     def fetch_again(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        fetched = queryset.filter(source=HostedModel.Source.HUGGING_FACE)
+        if not fetched:
+            told = "Nothing was fetched: these models are folders of this machine."
+            self.message_user(request, told, messages.ERROR)
+            return None
         return self._ask_and_do(
             request,
-            queryset.filter(source=HostedModel.Source.HUGGING_FACE),
+            fetched,
             "fetch_again",
             question="Fetch these models again?",
             consequence="They come from Hugging Face and cannot be used until they are here.",

@@ -173,6 +173,13 @@ def test_a_link_shows_the_question_only(
     assert commands_sent(redis_url) == []
 
 
+def test_a_folder_of_this_machine_is_not_fetched(admin_page: Client, model: HostedModel) -> None:
+    response = act(admin_page, "fetch_again", model)
+    assert [str(one) for one in response.context["messages"]] == [
+        "Nothing was fetched: these models are folders of this machine."
+    ]
+
+
 @pytest.mark.parametrize("action", ["load", "unload", "reload", "default"])
 @pytest.mark.parametrize("number", ["abc", "99"])
 def test_an_action_on_a_model_that_is_not_there_is_not_found(
