@@ -34,7 +34,7 @@ _BLOCKED_WAIT_SECONDS = 0.02
 _SHORT_WAIT_SECONDS = 0.001  # for the disk, for a grammar
 _SHOW_SECONDS = 0.25
 _SHOW_LATEST_SECONDS = 0.75  # where somebody waits for a first token meanwhile
-_PORTION_SECONDS = 2.0  # what a portion of a load is expected to take at most
+_PORTION_SECONDS = 15.0  # of a load, at most: CUDA compiles its kernels in one of them
 
 Received = AnyDelivery | Dropped | wire.Notice
 

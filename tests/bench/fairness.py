@@ -2,8 +2,9 @@
 
 Rival: mlx_lm.server, which does not know people and serves whoever came first.
 
-Answers are of unequal length, as people's are. Equal ones end together or do not, by chance, and
-stay so: one and the same load was then served at 0.76 or at 1.26 times the speed of another run.
+Answers are of unequal length, as people's are, but as long for one person as for two. Equal ones
+end together or do not, by chance, and stay so: one and the same load was then served at 0.76 or at
+1.26 times the speed of another run.
 """
 
 from __future__ import annotations
@@ -81,10 +82,10 @@ def run(options: Options) -> Report:
 def _measuring(sides: Contestants, side: Side, model: str) -> Callable[[int], Sample]:
     def measure(number: int) -> Sample:
         def ask(label: str) -> Question:
-            label = f"{model} fairness {number} {label}"
-            prompt = sides.prompts.prompt(label, tokens=PROMPT_TOKENS)
-            max_tokens = random.Random(label).randint(*ANSWER_TOKENS[model])
-            return Question(prompt=prompt, max_tokens=max_tokens)
+            name, (_, which) = f"{model} fairness {number}", label.split(" ", 1)
+            prompt = sides.prompts.prompt(f"{name} {label}", tokens=PROMPT_TOKENS)
+            chooser = random.Random(f"{name} {which}")
+            return Question(prompt=prompt, max_tokens=chooser.randint(*ANSWER_TOKENS[model]))
 
         with quiet_collector():
             return asyncio.run(_measure(side, ask))

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+
+import pytest
 
 from engine import wire
 from engine.core.delivery import Dropped
+from engine.shelf import Handle
 from tests.engine.worker_rig import Engine, spec
 from tests.fakes import make_delivery, make_work
 
@@ -149,6 +153,23 @@ def test_an_engine_with_work_that_does_not_move_is_stalled() -> None:
     assert stalled_seconds(engine, seconds=7) > 5
     engine.turn(2)
     assert stalled_seconds(engine, seconds=1) <= 1
+
+
+@pytest.mark.parametrize(("seconds", "is_stalled"), [(40, False), (70, True)])
+def test_a_portion_of_a_load_may_compile_kernels_but_not_for_ever(
+    seconds: int, is_stalled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine()
+    load, told = engine.shelf.load, []
+
+    def load_slowly(spec: wire.ModelSpec) -> Iterator[float | Handle]:
+        told.append(stalled_seconds(engine, seconds=seconds))
+        yield from load(spec)
+
+    monkeypatch.setattr(engine.shelf, "load", load_slowly)
+    engine.ask("a")
+    engine.run("a")
+    assert [one > 0 for one in told] == [is_stalled]
 
 
 def test_an_engine_that_waits_for_a_grammar_is_not_stalled() -> None:

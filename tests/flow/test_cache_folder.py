@@ -14,6 +14,7 @@ import psutil
 import pytest
 from openai import OpenAI
 
+from tests.engine.devices import needs_slow_prompts
 from tests.flow.asking import (
     MAX_TOKENS,
     RunningAnswer,
@@ -164,6 +165,7 @@ def test_a_failing_disk_changes_speed_only_and_is_told(
     stack.wait_until(lambda: not hindrance(page), "no longer explained")
 
 
+@needs_slow_prompts
 def test_whatever_befalls_the_folder_under_eight_streams_they_say_the_same(
     stack: Stack, client: OpenAI, endless: str
 ) -> None:
@@ -185,6 +187,7 @@ def test_whatever_befalls_the_folder_under_eight_streams_they_say_the_same(
     stack.wait_until(lambda: bool(record_files(stack)), "written again")
 
 
+@needs_slow_prompts
 def test_after_a_kill_the_disk_brings_the_prompt_back(
     stack: Stack, client: OpenAI, endless: str
 ) -> None:
