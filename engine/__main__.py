@@ -13,6 +13,9 @@ import resource
 import signal
 import sys
 import threading
+from collections.abc import MutableMapping
+from importlib.metadata import version
+from pathlib import Path
 
 from engine.config import BadConfig, EngineConfig, config_from_process, read_log_level
 from engine.transport import NameTaken, Transport, check_name
@@ -28,6 +31,7 @@ def main() -> int:
         )
         config = config_from_process(sys.argv[1:])
         _check_limits()
+        keep_kernels(config.data_dir, os.environ)
         _serve(config, _stopping_by_signal())
     except (BadConfig, NameTaken) as error:
         print(f"engine: {error}", file=sys.stderr)
@@ -94,6 +98,12 @@ def _compute_undisturbed() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError):  # a sandbox may not let it
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def keep_kernels(data_dir: Path, environ: MutableMapping[str, str]) -> None:
+    """What MLX compiles for CUDA outlives the machine's next start: by itself it lies in /tmp, in a
+    folder of whoever of all users made it first. It is read when mlx first compiles."""
+    environ.setdefault("MLX_PTX_CACHE_DIR", str(data_dir / "kernels" / version("mlx")))
 
 
 def _check_limits() -> None:

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from engine import wire
+from engine.__main__ import keep_kernels
 from tests.engine.devices import needs_processor_kernels
 from tests.engine.transport.rig import Rig
 from tests.makers import make_work
@@ -52,6 +54,16 @@ def ask(rig: Rig, request_id: str, token_ids: Sequence[int], *, max_tokens: int 
     work = make_work(wire.decode(entry.message))
     work = msgspec.structs.replace(work, prompt_token_ids=tuple(token_ids))
     rig.intake.admit(entry, work, wire.ModelSpec(name="demo", path="/"))
+
+
+def test_kernels_that_mlx_compiles_are_kept_in_the_data_folder(tmp_path: Path) -> None:
+    """Of each version of its own."""
+    environ: dict[str, str] = {}
+    keep_kernels(tmp_path, environ)
+    assert environ == {"MLX_PTX_CACHE_DIR": str(tmp_path / "kernels" / version("mlx"))}
+    environ = {"MLX_PTX_CACHE_DIR": "/elsewhere"}
+    keep_kernels(tmp_path, environ)
+    assert environ == {"MLX_PTX_CACHE_DIR": "/elsewhere"}
 
 
 def answer_one(rig: Rig, number: int) -> None:
