@@ -35,6 +35,7 @@ class Heartbeat:
         engine_name: str,
         status: Callable[[], wire.EngineStatus],
         on_doubt: Callable[[], None],
+        on_beat: Callable[[], None] = lambda: None,
         closing: threading.Event,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -43,6 +44,7 @@ class Heartbeat:
         self._engine_name = engine_name
         self._status = status
         self._on_doubt = on_doubt
+        self._on_beat = on_beat
         self._closing = closing
         self._wall_clock = wall_clock
         self._last_beat: str | None = None
@@ -60,6 +62,7 @@ class Heartbeat:
         self._end()
 
     def _turn(self) -> None:
+        self._on_beat()
         now = self._wall_clock()
         # More than the redis time-outs can explain: the machine slept, or its clock was set.
         if not 0 <= now - self._last_turn_at <= LEASE_SECONDS:

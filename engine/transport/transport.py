@@ -33,7 +33,12 @@ POLL_SECONDS = 0.5  # should a wake-up be lost
 RETRY_SECONDS = 0.25
 CLOSE_SECONDS = 3.0
 YIELD_SECONDS = 20e-6
+MOST_STILL_BEATS = 30  # the exchange turns twice a second, or as often as Redis fails to answer
 logger = logging.getLogger(__name__)
+
+
+class ExchangeStuck(Exception):
+    """Its thread hangs: nothing that the engine computes goes out, and its leases are lost."""
 
 
 class Transport:
@@ -60,6 +65,8 @@ class Transport:
         self._may_find_work = threading.Event()
         self._next_renewal = 0.0
         self._next_poll = 0.0
+        self._has_turned = True  # the exchange, since the last heartbeat
+        self._num_still_beats = 0
         self._exchange = Exchange(
             connect(redis_url), engine_name=engine_name, lives=lives, weigh=weigh
         )
@@ -76,6 +83,7 @@ class Transport:
             engine_name=engine_name,
             status=status,
             on_doubt=self._doubt,
+            on_beat=self._watch_exchange,
             closing=self._closing,
         )
         self._threads = [
@@ -155,6 +163,7 @@ class Transport:
         """The exchange thread. It ends when the engine closes."""
         turn, outage = self._open, Outage()
         while not self._closing.is_set():
+            self._has_turned = True
             try:
                 turn()
                 turn = self._turn
@@ -164,6 +173,13 @@ class Transport:
                 self._is_doubtful.set()
                 self._closing.wait(RETRY_SECONDS)
         self._hand_over()
+
+    def _watch_exchange(self) -> None:
+        """In the side thread: who only beats would be taken for a living engine for ever."""
+        self._num_still_beats = 0 if self._has_turned else self._num_still_beats + 1
+        self._has_turned = False
+        if self._num_still_beats > MOST_STILL_BEATS:
+            raise ExchangeStuck
 
     def _open(self) -> None:
         self._exchange.release_former_life()
