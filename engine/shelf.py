@@ -32,6 +32,7 @@ from engine.model.loader import LoadedModel, LoadFailed, load, stored_weight_byt
 from engine.model.memory import DeviceMemory
 from engine.model.outlets import device_reader
 from engine.model.quantised import NotQuantisable, quantised_caches
+from engine.model.rehearsal import rehearse, rehearse_vectors
 from engine.model.runner import Runner
 from engine.model.snapshots import needs_of
 from engine.model.text import TextFactory
@@ -144,6 +145,9 @@ class DeviceShelf:
                 loaded.model, has_batches=loaded.is_batchable
             ):
                 yield _CHECKING_FRACTION
+        if not self._memory.is_cpu:
+            for _ in rehearse(loaded.model):
+                yield _CHECKING_FRACTION
         yield self._handle(spec, loaded, decode)
 
     def give_memory_back(self) -> None:
@@ -193,6 +197,8 @@ class DeviceShelf:
             runner: Computer = open_encoder(loaded.model, spec)
         else:
             runner = open_runner(loaded.model, loaded.tokenizer, spec)
+        if not self._memory.is_cpu:
+            rehearse_vectors(runner)
         peaks, note_learned = self._peaks(spec), self._estimates.note_learned
         return VectorHandle(
             spec,
