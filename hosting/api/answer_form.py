@@ -12,6 +12,7 @@ from typing import Any
 
 from engine import wire
 from hosting.api.errors import invalid
+from hosting.api.messages import custom_unsupported
 from hosting.json_body import BadJson, read_json
 
 Tools = tuple[dict[str, Any], ...]
@@ -85,6 +86,8 @@ def choose_tools(choice: Any, tools: Tools, *, is_parallel: bool = True) -> Chos
             return _allowed(allowed, tools, is_parallel=is_parallel)
         case {"type": "function", "function": {"name": str() as name}}:
             return _chosen(tools, is_parallel=is_parallel, is_required=True, name=name)
+        case {"type": "custom"}:
+            raise custom_unsupported("tool_choice")
     raise invalid(
         "tool_choice", "This must be auto, none, required, or an object that names a function."
     )

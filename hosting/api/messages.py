@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosting.api.errors import invalid, unsupported
+from hosting.api.errors import ApiError, invalid, unsupported
 
 _ROLES = {
     "system": "system",
@@ -29,8 +29,13 @@ def wire_tools(tools: list[Any] | None) -> tuple[dict[str, Any], ...]:
     return tuple(
         _tool(tool, f"tools[{index}]")
         for index, tool in enumerate(tools or ())
-        if not isinstance(tool, dict) or tool.get("type", "function") == "function"
+        if not isinstance(tool, dict) or tool.get("type", "function") in ("function", "custom")
     )
+
+
+def custom_unsupported(where: str) -> ApiError:
+    """Clients of chat completions know no stream of a custom tool's calls."""
+    return unsupported(f"{where}.custom", "Send a function, or call /v1/responses.")
 
 
 def without_billing(system: str) -> str:
@@ -93,6 +98,8 @@ def _tool_calls(message: dict[str, Any], where: str) -> list[dict[str, Any]]:
 
 def _tool_call(call: Any, where: str) -> dict[str, Any]:
     """The arguments stay the client's text, byte for byte: they are part of the cached prefix."""
+    if isinstance(call, dict) and call.get("type") == "custom":
+        raise custom_unsupported(where)
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict):
         raise invalid(f"{where}.function", "A tool call needs a function.")
@@ -107,6 +114,8 @@ def _tool_call(call: Any, where: str) -> dict[str, Any]:
 
 
 def _tool(tool: Any, where: str) -> dict[str, Any]:
+    if isinstance(tool, dict) and tool.get("type") == "custom":
+        raise custom_unsupported(where)
     function = tool.get("function") if isinstance(tool, dict) else None
     if not isinstance(function, dict):
         raise invalid(f"{where}.function", "A tool needs a function.")

@@ -26,6 +26,10 @@ HELLO = {"role": "user", "content": "Hi"}
 GOOD = {"model": "demo", "messages": [HELLO]}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
 OLD_CALL = {"role": "assistant", "function_call": {"name": "add", "arguments": "{}"}}
+CUSTOM_TOOL = {"type": "custom", "custom": {"name": "patch"}}
+FUNCTION_CALL = {"type": "function", "id": "c1", "function": {"name": "add", "arguments": "{}"}}
+CUSTOM_CALL = {"type": "custom", "id": "c2", "custom": {"name": "patch", "input": "x"}}
+CALLED = {"role": "assistant", "tool_calls": [FUNCTION_CALL, CUSTOM_CALL]}
 URL = "/v1/chat/completions"
 
 
@@ -121,6 +125,9 @@ async def test_a_bad_field_is_named(api: AsyncClient, fields: dict[str, Any], pa
         ({"functions": [{"name": "add", "parameters": {}}]}, "functions"),
         ({"function_call": {"name": "add"}}, "function_call"),
         ({"messages": [HELLO, OLD_CALL]}, "messages[1].function_call"),
+        ({"tools": [CUSTOM_TOOL]}, "tools[0].custom"),
+        ({"tool_choice": CUSTOM_TOOL}, "tool_choice.custom"),
+        ({"messages": [HELLO, CALLED]}, "messages[1].tool_calls[1].custom"),
     ],
 )
 async def test_what_is_not_supported_is_refused_by_name(
