@@ -59,9 +59,9 @@ def chat_tool_choice(choice: Any) -> Any:
         raise invalid("tool_choice", "This must be text or an object.")
     match choice.get("type"):
         case "function" | "custom":
-            return {"type": "function", "function": {"name": _chosen_name(choice)}}
+            return _chosen(choice, "tool_choice")
         case "allowed_tools":
-            raise unsupported("tool_choice", "Send only the tools that may be called.")
+            return {"type": "allowed_tools", "allowed_tools": _allowed(choice)}
     raise unsupported("tool_choice", "Only functions and custom tools can be chosen.")
 
 
@@ -85,13 +85,28 @@ def custom_input(arguments: str) -> str:
     return text if isinstance(text, str) else arguments
 
 
-def _chosen_name(choice: dict[str, Any]) -> str:
+def _allowed(choice: dict[str, Any]) -> dict[str, Any]:
+    """Of types that are ignored among the tools, so are those that are allowed."""
+    tools = choice.get("tools")
+    if not isinstance(tools, list):
+        raise invalid("tool_choice.tools", "This must be a list of tools.")
+    kept = []
+    for place, tool in enumerate(tools):
+        where = f"tool_choice.tools[{place}]"
+        if not isinstance(tool, dict):
+            raise invalid(where, "A tool must be an object.")
+        if tool.get("type") in ("function", "custom"):
+            kept.append(_chosen(tool, where))
+    return {"mode": choice.get("mode"), "tools": kept}
+
+
+def _chosen(choice: dict[str, Any], where: str) -> dict[str, Any]:
     name, namespace = choice.get("name"), choice.get("namespace")
     if not isinstance(name, str):
-        raise invalid("tool_choice.name", "This must name a tool.")
+        raise invalid(f"{where}.name", "This must name a tool.")
     if not isinstance(namespace, str | None):
-        raise invalid("tool_choice.namespace", "This must name a namespace.")
-    return chat_name(name, namespace)
+        raise invalid(f"{where}.namespace", "This must name a namespace.")
+    return {"type": "function", "function": {"name": chat_name(name, namespace)}}
 
 
 def _each(tools: list[Any]) -> Iterator[tuple[Any, str, str | None]]:

@@ -28,6 +28,7 @@ FUNCTION = {
 }
 CUSTOM = {"type": "custom", "name": "apply_patch", "description": "Patches files."}
 CALL = {"type": "function_call", "name": "add", "arguments": "{}", "call_id": "c1"}
+ALLOWED = {"type": "allowed_tools", "mode": "auto"}
 TERMINAL = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -205,6 +206,24 @@ async def test_calls_of_custom_tools_carry_plain_text(
     assert tool["function"]["parameters"]["required"] == ["input"]
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+async def test_the_choice_may_be_among_some_of_the_tools(
+    api: AsyncClient, engine: ScriptedEngine, mode: str
+) -> None:
+    allowed = [
+        {"type": "custom", "name": "apply_patch"},
+        {"type": "function", "namespace": "mcp__files", "name": "read_file"},
+        {"type": "image_generation"},
+    ]
+    choice = {"type": "allowed_tools", "mode": mode, "tools": allowed}
+    body = await whole(api, tools=[FUNCTION, CUSTOM, codex.FILES], tool_choice=choice)
+    assert body["tool_choice"] == choice
+    sent = engine.generates[-1]
+    names = [tool["function"]["name"] for tool in sent.tools]
+    assert names == ["apply_patch", "mcp__files__read_file"]
+    assert sent.tool_choice == wire.ToolChoice(is_required=mode == "required")
+
+
 async def test_an_answer_cut_by_its_limit_is_incomplete(
     api: AsyncClient, engine: ScriptedEngine
 ) -> None:
@@ -345,6 +364,10 @@ async def test_codexs_later_turns_keep_what_came_before(
         ({"tools": [codex.FILES | {"tools": [{"type": "function"}]}]}, "tools[0].tools[0].name"),
         ({"tool_choice": {"type": "function"}}, "tool_choice.name"),
         ({"tool_choice": {"type": "mcp"}}, "tool_choice"),
+        ({"tool_choice": ALLOWED | {"tools": 7}}, "tool_choice.tools"),
+        ({"tool_choice": ALLOWED | {"tools": [7]}}, "tool_choice.tools[0]"),
+        ({"tool_choice": ALLOWED | {"tools": [{"type": "custom"}]}}, "tool_choice.tools[0].name"),
+        ({"tool_choice": ALLOWED | {"tools": [], "mode": "required"}}, "tool_choice"),
         ({"text": {"format": "json"}}, "text.format"),
         ({"reasoning": {"effort": "heroic"}}, "reasoning.effort"),
         ({"max_output_tokens": 0}, "max_output_tokens"),
