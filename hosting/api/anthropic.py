@@ -10,11 +10,7 @@ from django.http import StreamingHttpResponse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engine import wire
-from hosting.actions.counting import start_count
-from hosting.actions.database_threads import in_database_thread
-from hosting.api import errors
-from hosting.api.answer_view import AnswerView, AwaitedView, caller_of
+from hosting.api.answer_view import AnswerView
 from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.anthropic_reply import Heading, MessageReply
 from hosting.api.anthropic_request import (
@@ -23,12 +19,11 @@ from hosting.api.anthropic_request import (
     read_count_request,
     read_message_request,
 )
+from hosting.api.chat_request import ChatRequest
+from hosting.api.count_view import CountView
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller
-from hosting.api.following import Following
-from hosting.api.run import ADMISSION_SECONDS
 from hosting.api.schema_shapes import AnthropicError, AnthropicMessage, TokenCount
-from hosting.engine_client import EngineUnavailable, StreamLost
 from hosting.models import Generation
 
 _OVERLOADED = (529,)
@@ -57,7 +52,7 @@ class Messages(AnswerView):
         return Call(orders=chat.orders, is_stream=chat.is_stream, make_reply=make_reply)
 
 
-class CountTokens(AwaitedView):
+class CountTokens(CountView):
     error_form = staticmethod(anthropic_form)
 
     @described(
@@ -72,12 +67,10 @@ class CountTokens(AwaitedView):
         is_repeatable=False,
     )
     async def post(self, http_request: Request) -> Response:
-        request_id = await in_database_thread(self._start)(http_request)
-        return Response({"input_tokens": await _counted(request_id)})
+        return Response({"input_tokens": await self.count(http_request)})
 
-    def _start(self, http_request: Request) -> str:
-        chat = read_count_request(http_request.data, caller_of(http_request))
-        return start_count(chat.orders[0])
+    def read(self, body: dict[str, Any], caller: Caller) -> ChatRequest:
+        return read_count_request(body, caller)
 
 
 def _reply(
@@ -91,20 +84,3 @@ def _reply(
             context_tokens=context_tokens,
         )
     )
-
-
-async def _counted(request_id: str) -> int:
-    """Raises ApiError."""
-    following = Following([request_id])
-    try:
-        numbered = await following.next(within_seconds=ADMISSION_SECONDS)
-    except (EngineUnavailable, StreamLost):
-        numbered = None
-    finally:
-        await following.close()
-    match numbered:
-        case (_, wire.Counted() as counted):
-            return counted.prompt_tokens
-        case (_, wire.Refused() as refused):
-            raise errors.of_event(refused)
-    raise errors.engine_unavailable()

@@ -1,4 +1,7 @@
-"""POST /v1/responses. Nothing is stored: a client sends the whole input each time."""
+"""POST /v1/responses and /v1/responses/input_tokens.
+
+Nothing is stored: a client sends the whole input each time.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hosting.api.answer_view import AnswerView
+from hosting.api.chat_request import ChatRequest
+from hosting.api.count_view import CountView
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller
 from hosting.api.responses_reply import ResponsesReply
-from hosting.api.responses_request import ResponseRequest, error_form, read_response_request
-from hosting.api.schema_shapes import ResponseObject
+from hosting.api.responses_request import (
+    InputTokensRequest,
+    ResponseRequest,
+    error_form,
+    read_input_tokens_request,
+    read_response_request,
+)
+from hosting.api.schema_shapes import InputTokens, ResponseObject
+
+_EXAMPLE = {"input": "What is 12 + 30?"}
 
 
 class Responses(AnswerView):
@@ -24,7 +37,7 @@ class Responses(AnswerView):
         "Answer an input with items",
         takes=ResponseRequest,
         gives=ResponseObject,
-        example={"input": "What is 12 + 30?"},
+        example=_EXAMPLE,
     )
     async def post(self, http_request: Request) -> Response | StreamingHttpResponse:
         return await self.answer(http_request)
@@ -36,3 +49,23 @@ class Responses(AnswerView):
             is_stream=read.chat.is_stream,
             make_reply=lambda generations: ResponsesReply(read.shape(generations[0])),
         )
+
+
+class CountInputTokens(CountView):
+    error_form = staticmethod(error_form)
+
+    @described(
+        "count_input_tokens",
+        "The length of an input, without an answer",
+        takes=InputTokensRequest,
+        gives=InputTokens,
+        example=_EXAMPLE,
+        is_streamed=False,
+        is_repeatable=False,
+    )
+    async def post(self, http_request: Request) -> Response:
+        input_tokens = await self.count(http_request)
+        return Response({"object": "response.input_tokens", "input_tokens": input_tokens})
+
+    def read(self, body: dict[str, Any], caller: Caller) -> ChatRequest:
+        return read_input_tokens_request(body, caller)

@@ -53,25 +53,28 @@ class Input(serializers.JSONField):
     """Text, or items."""
 
 
-class ResponseRequest(serializers.Serializer[Any]):
+class InputTokensRequest(serializers.Serializer[Any]):
     """Fields that are not listed are ignored, or mean what they mean for chat completions."""
 
     model = Text()
     input = Input()
     instructions = Text(**optional(allow_blank=True))
+    tools = serializers.ListField(child=serializers.DictField(), **optional())
+    tool_choice = ToolChoice(**optional())
+    parallel_tool_calls = Flag(**optional())
+    text = serializers.DictField(**optional())
+    reasoning = serializers.DictField(**optional())
+    truncation = serializers.ChoiceField(choices=("auto", "disabled"), **optional())
+
+
+class ResponseRequest(InputTokensRequest):
     stream = Flag(**optional())
     max_output_tokens = Whole(**optional(min_value=1, max_value=10_000_000))
     temperature = Number(**optional(min_value=0, max_value=2))
     top_p = Number(**optional(min_value=0, max_value=1))
     top_logprobs = Whole(**optional(min_value=0, max_value=20))
     include = serializers.ListField(child=Text(), **optional())
-    tools = serializers.ListField(child=serializers.DictField(), **optional())
-    tool_choice = ToolChoice(**optional())
-    parallel_tool_calls = Flag(**optional())
-    text = serializers.DictField(**optional())
-    reasoning = serializers.DictField(**optional())
     metadata = serializers.DictField(**optional())
-    truncation = serializers.ChoiceField(choices=("auto", "disabled"), **optional())
     prompt_cache_key = Text(**optional(allow_blank=True))
     safety_identifier = Text(**optional(allow_blank=True))
     store = Flag(**optional())
@@ -102,10 +105,13 @@ class ReadResponse:
 def read_response_request(body: dict[str, Any], caller: Caller) -> ReadResponse:
     """Raises ApiError, ValidationError or Refusal."""
     checked(ResponseRequest, body)
-    for name, message in _NEEDS_STORE.items():
-        if body.get(name):
-            raise unsupported(name, message)
-    return ReadResponse(chat=read_chat_request(_chat_body(body), caller), body=body)
+    return ReadResponse(chat=_read_chat(body, caller), body=body)
+
+
+def read_input_tokens_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
+    """Raises ApiError, ValidationError or Refusal."""
+    checked(InputTokensRequest, body)
+    return _read_chat(body, caller)
 
 
 def error_form(error: ApiError) -> ErrorAnswer:
@@ -114,6 +120,13 @@ def error_form(error: ApiError) -> ErrorAnswer:
     if error.param:
         answer.body["error"]["param"] = _named_here(error.param)
     return answer
+
+
+def _read_chat(body: dict[str, Any], caller: Caller) -> ChatRequest:
+    for name, message in _NEEDS_STORE.items():
+        if body.get(name):
+            raise unsupported(name, message)
+    return read_chat_request(_chat_body(body), caller)
 
 
 def _chat_body(body: dict[str, Any]) -> dict[str, Any]:

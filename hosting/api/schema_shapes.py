@@ -97,6 +97,10 @@ class TokenCount(serializers.Serializer[Any]):
     input_tokens = serializers.IntegerField()
 
 
+class InputTokens(TokenCount):
+    object = serializers.CharField()
+
+
 class Embedding(serializers.Serializer[Any]):
     object = serializers.CharField()
     index = serializers.IntegerField()

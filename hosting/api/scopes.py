@@ -16,6 +16,7 @@ SCOPES: dict[str, Scope | None] = {
     "v1/chat/completions": Scope.ANSWERS,
     "v1/completions": Scope.ANSWERS,
     "v1/responses": Scope.ANSWERS,
+    "v1/responses/input_tokens": Scope.ANSWERS,
     "v1/messages": Scope.ANSWERS,
     "v1/messages/count_tokens": Scope.ANSWERS,
     "v1/embeddings": Scope.VECTORS,

@@ -13,7 +13,7 @@ from hosting.api.embeddings import Embeddings
 from hosting.api.models import Models, OneModel
 from hosting.api.no_view import unknown_address
 from hosting.api.rerank import Rerank
-from hosting.api.responses import Responses
+from hosting.api.responses import CountInputTokens, Responses
 
 _PUBLIC = {"authentication_classes": [], "permission_classes": [AllowAny]}
 
@@ -23,6 +23,7 @@ urlpatterns = [
     path("chat/completions", ChatCompletions.as_view()),
     path("completions", Completions.as_view()),
     path("responses", Responses.as_view()),
+    path("responses/input_tokens", CountInputTokens.as_view()),
     path("messages", Messages.as_view()),
     path("messages/count_tokens", CountTokens.as_view()),
     path("embeddings", Embeddings.as_view()),

@@ -53,6 +53,11 @@ def test_a_cut_response_says_why(results: Results) -> None:
     assert results["responses_cut"] == ["incomplete", "max_output_tokens"]
 
 
+def test_an_input_is_counted_before_it_is_answered(results: Results) -> None:
+    kind, counted, spent = results["responses_counted"]
+    assert (kind, counted) == ("response.input_tokens", spent)
+
+
 def test_refusals_are_the_right_exceptions(results: Results) -> None:
     assert "NotFoundError" in results["wrong_model"]["raised"]
     assert "BadRequestError" in results["too_long"]["raised"]

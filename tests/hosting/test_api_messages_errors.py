@@ -178,6 +178,6 @@ async def test_counting_refuses_as_answering_does(api: AsyncClient, engine: Scri
 async def test_counting_without_intake_is_503(
     api: KeyedClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hosting.api.anthropic.ADMISSION_SECONDS", 0.1)
+    monkeypatch.setattr("hosting.api.count_view.ADMISSION_SECONDS", 0.1)
     response = await send(api, {"model": "demo", "messages": HELLO}, "/v1/messages/count_tokens")
     assert error_of(response)[:2] == (503, "api_error")

@@ -55,6 +55,7 @@ WHO_MAY = {
     "v1/chat/completions": Who.KEY,
     "v1/completions": Who.KEY,
     "v1/responses": Who.KEY,
+    "v1/responses/input_tokens": Who.KEY,
     "v1/messages": Who.KEY,
     "v1/messages/count_tokens": Who.KEY,
     "v1/embeddings": Who.KEY,
@@ -296,7 +297,8 @@ def test_no_script_gets_in_without_a_key_for_it(
     ApiKey.objects.filter(pk=ended.pk).update(revoked_at=ended.created_at)
     body = {"model": "demo", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
     body |= {"prompt": "x", "input": "x", "query": "x", "documents": ["x"]}
-    other_body = {"v1/responses": {"model": "demo", "input": "x"}}
+    given = {"model": "demo", "input": "x"}
+    other_body = {"v1/responses": given, "v1/responses/input_tokens": given}
     refused = {"": 401, "sk-hearth-wrong": 401, revoked: 401, limited: 403, unmodelled: 403}
     faults = []
     for route, who in WHO_MAY.items():

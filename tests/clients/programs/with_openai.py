@@ -91,6 +91,13 @@ def responses_cut(service: Service) -> Any:
     return [answer.status, answer.incomplete_details.reason]
 
 
+def responses_counted(service: Service) -> Any:
+    asked = {"model": service.model, "input": QUESTION}
+    spent = client(service).responses.create(**asked, max_output_tokens=1).usage
+    counted = client(service).responses.input_tokens.count(**asked)
+    return [counted.object, counted.input_tokens, spent and spent.input_tokens]
+
+
 def models(service: Service) -> Any:
     return [one.id for one in client(service).models.list()]
 
@@ -107,6 +114,6 @@ if __name__ == "__main__":
     run(
         [
             *(chat, chat_tool, responses, responses_streamed, responses_tool),
-            *(responses_cut, models, wrong_model, too_long),
+            *(responses_cut, responses_counted, models, wrong_model, too_long),
         ]
     )

@@ -1,0 +1,52 @@
+"""An address that answers with the length of a prompt, in the dialect of its class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework.request import Request
+
+from engine import wire
+from hosting.actions.counting import start_count
+from hosting.actions.database_threads import in_database_thread
+from hosting.api import errors
+from hosting.api.answer_view import AwaitedView, caller_of
+from hosting.api.chat_request import ChatRequest
+from hosting.api.dialect import Caller
+from hosting.api.following import Following
+from hosting.api.run import ADMISSION_SECONDS
+from hosting.engine_client import EngineUnavailable, StreamLost
+
+
+class CountView(AwaitedView):
+    """`post` of a subclass, which carries its description, puts `await self.count(request)` into
+    its dialect's form.
+    """
+
+    def read(self, body: dict[str, Any], caller: Caller) -> ChatRequest:
+        """Check the body. Raises ApiError, ValidationError or Refusal."""
+        raise NotImplementedError
+
+    async def count(self, http_request: Request) -> int:
+        return await _counted(await in_database_thread(self._start)(http_request))
+
+    def _start(self, http_request: Request) -> str:
+        chat = self.read(http_request.data, caller_of(http_request))
+        return start_count(chat.orders[0])
+
+
+async def _counted(request_id: str) -> int:
+    """Raises ApiError."""
+    following = Following([request_id])
+    try:
+        numbered = await following.next(within_seconds=ADMISSION_SECONDS)
+    except (EngineUnavailable, StreamLost):
+        numbered = None
+    finally:
+        await following.close()
+    match numbered:
+        case (_, wire.Counted() as counted):
+            return counted.prompt_tokens
+        case (_, wire.Refused() as refused):
+            raise errors.of_event(refused)
+    raise errors.engine_unavailable()
