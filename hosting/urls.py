@@ -6,6 +6,7 @@ from django.urls import include, path
 from hosting.api.rerank import Rerank
 
 handler400 = "hosting.api.no_view.bad_request"
+handler404 = "hosting.api.no_view.not_found"
 
 urlpatterns = [
     path("admin/", admin.site.urls),

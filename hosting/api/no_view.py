@@ -16,10 +16,17 @@ from hosting.django_middleware import API_PREFIX
 
 @csrf_exempt
 def unknown_address(http_request: HttpRequest) -> JsonResponse:
-    error = ApiError(
-        404, "unknown_url", f"Unknown request URL: {http_request.method} {http_request.path}."
-    )
-    return _in_json(error, http_request)
+    message = f"Unknown request URL: {http_request.method} {http_request.path}."
+    if "//" in http_request.path:
+        message += " Two slashes follow each other: the base URL must not end with one."
+    return _in_json(ApiError(404, "unknown_url", message), http_request)
+
+
+def not_found(http_request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Django's handler404, also for scripts whose base URL ends with a slash."""
+    if f"/{http_request.path.lstrip('/')}".startswith(API_PREFIX):
+        return unknown_address(http_request)
+    return defaults.page_not_found(http_request, exception)
 
 
 def bad_request(http_request: HttpRequest, exception: Exception) -> HttpResponse:

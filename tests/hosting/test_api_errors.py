@@ -202,6 +202,21 @@ async def test_an_unknown_address_is_404_in_json(api: AsyncClient, path: str) ->
     assert error_of(response)["code"] == "unknown_url"
 
 
+@pytest.mark.parametrize("path", ["//v1/chat/completions", "/v1//chat/completions"])
+async def test_a_base_url_that_ends_with_a_slash_is_told(api: AsyncClient, path: str) -> None:
+    response = await api.post(f"http://testserver{path}", GOOD, content_type="application/json")
+    error = error_of(response)
+    assert (response.status_code, error["code"]) == (404, "unknown_url")
+    assert f"POST {path}. Two slashes" in error["message"]
+
+
+async def test_it_is_told_in_anthropics_dialect_where_that_is_spoken(api: AsyncClient) -> None:
+    version = {"anthropic-version": "2023-06-01"}
+    response = await api.post("http://testserver//v1/messages", headers=version)
+    assert response.status_code == 404
+    assert response.json()["error"]["type"] == "not_found_error"
+
+
 async def test_a_wrong_method_is_405_in_json(api: AsyncClient) -> None:
     response = await api.get(URL)
     assert response.status_code == 405
