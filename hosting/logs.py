@@ -18,6 +18,15 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+class OneWarning(logging.Filter):
+    """For what any stranger's request can cause: no error of ours, and no traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.exc_info = None
+        return logging.getLogger(record.name).isEnabledFor(logging.WARNING)
+
+
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = {

@@ -270,7 +270,10 @@ LOG_LEVEL = environment.choice("HEARTH_LOG_LEVEL", "INFO", "DEBUG", "WARNING", "
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "filters": {"request_id": {"()": "hosting.logs.RequestIdFilter"}},
+    "filters": {
+        "request_id": {"()": "hosting.logs.RequestIdFilter"},
+        "one_warning": {"()": "hosting.logs.OneWarning"},
+    },
     "formatters": {
         "text": {
             "format": "{asctime} {levelname} {name} [{request_id}] {message}",
@@ -288,6 +291,7 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": [], "propagate": True},
+        "django.security.DisallowedHost": {"filters": ["one_warning"]},
         "celery.beat": {"level": "WARNING"},
         "daphne.http_protocol": {"level": "WARNING"},
     },

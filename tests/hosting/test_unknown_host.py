@@ -29,3 +29,16 @@ def test_people_are_told_on_a_page(path: str) -> None:
     page = response.content.decode()
     assert "HEARTH_ALLOWED_HOSTS" in page
     assert "Back to the chat" not in page  # it would lead here
+
+
+def test_the_log_has_one_line_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    Client().get("/v1/models", headers=HOST)
+    (record,) = caplog.records
+    assert (record.levelname, record.exc_info) == ("WARNING", None)
+    assert HOST["host"] in record.getMessage()
+
+
+def test_the_log_has_none_where_only_errors_are_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("ERROR")
+    Client().get("/v1/models", headers=HOST)
+    assert caplog.records == []
