@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True}
 _FLAGS |= {"0": False, "false": False, "no": False, "off": False}
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\s]+")
 _DATABASES = ("postgres://", "postgresql://", "sqlite://")
 
 
@@ -60,6 +62,17 @@ def names(variable: str) -> list[str]:
     """A list with commas; blanks around its names are nobody's intention."""
     told = (name.strip() for name in text(variable).split(","))
     return [name for name in told if name]
+
+
+def origins(variable: str) -> list[str]:
+    """A list with commas, as browsers write them; or * alone."""
+    told = [name.lower() for name in names(variable)]
+    wrong = next((name for name in told if not _ORIGIN.fullmatch(name)), None)
+    if wrong is not None and told != ["*"]:
+        raise ImproperlyConfigured(
+            f"{variable} is origins like https://app.example.org with commas, or *, not {wrong!r}."
+        )
+    return told
 
 
 def pairs(variable: str) -> dict[str, str]:

@@ -5,6 +5,8 @@ HEARTH_DATA_DIR          <checkout>/data     database, secret key, sockets, logs
 HEARTH_BIND, PORT        127.0.0.1, 8000     where the web process listens
 HEARTH_ALLOWED_HOSTS     this machine        host names, with commas, under which people reach it;
                                              this machine itself may always call it localhost
+HEARTH_CORS_ORIGINS      none                origins of browser applications that may call /v1, with
+                                             commas, or *
 HEARTH_HTTPS             0                   1 behind a TLS proxy that sets X-Forwarded-Proto
 HEARTH_SECRET_KEY        data/secret_key     made at first start
 HEARTH_DEBUG             0                   1 only while developing
@@ -66,6 +68,13 @@ ALLOWED_HOSTS = [*_HOSTS, "localhost", "127.0.0.1", "[::1]"]
 CSRF_TRUSTED_ORIGINS = [
     f"https://{'*' if host.startswith('.') else ''}{host}" for host in _HOSTS if IS_HTTPS
 ]
+_ORIGINS = environment.origins("HEARTH_CORS_ORIGINS")
+CORS_ALLOW_ALL_ORIGINS = _ORIGINS == ["*"]
+CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else _ORIGINS
+CORS_URLS_REGEX = "^/v1/"
+CORS_ALLOW_CREDENTIALS = False  # a key opens the API, a cookie never
+# Without cookies * is every header but the one with the key
+CORS_ALLOW_HEADERS, CORS_EXPOSE_HEADERS = ["*", "authorization"], ["*"]
 # The name in the links that the terminal prints
 PUBLIC_HOST = next((host for host in _TOLD_HOSTS if host[0] not in ".*"), None)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = IS_HTTPS
@@ -118,6 +127,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "channels",
+    "corsheaders",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -132,6 +142,7 @@ INSTALLED_APPS = [
 # Every middleware here is async-capable: one that is not would tie each open stream to a thread
 MIDDLEWARE = [
     "hosting.middleware.request_ids",
+    *(["corsheaders.middleware.CorsMiddleware"] if _ORIGINS else []),
     "hosting.rate_headers.rate_headers",
     "hosting.django_middleware.Security",
     "hosting.static_files.StaticFilesMiddleware",

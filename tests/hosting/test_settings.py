@@ -58,6 +58,13 @@ def test_names_may_have_blanks_between_them(tmp_path: Path) -> None:
     assert setting("OIDC_GROUPS", tmp_path, **told) == {"ml-team": "Research", "ops": "Operations"}
 
 
+def test_origins_are_written_as_browsers_send_them(tmp_path: Path) -> None:
+    told = {"HEARTH_CORS_ORIGINS": "https://App.example.org, app://obsidian.md"}
+    origins = ["https://app.example.org", "app://obsidian.md"]
+    assert setting("CORS_ALLOWED_ORIGINS", tmp_path, **told) == origins
+    assert setting("CORS_ALLOW_ALL_ORIGINS", tmp_path, HEARTH_CORS_ORIGINS="*") is True
+
+
 def test_other_pages_of_this_machine_are_not_trusted(tmp_path: Path) -> None:
     told = {"HEARTH_ALLOWED_HOSTS": "hearth.example.org", "HEARTH_HTTPS": "1"}
     assert setting("CSRF_TRUSTED_ORIGINS", tmp_path, **told) == ["https://hearth.example.org"]
@@ -72,6 +79,10 @@ def test_other_pages_of_this_machine_are_not_trusted(tmp_path: Path) -> None:
         ("HEARTH_RETENTION_DAYS", "999999"),
         ("HEARTH_LOG_FORMAT", "xml"),
         ("HEARTH_HTTPS", "maybe"),
+        ("HEARTH_CORS_ORIGINS", "app.example.org"),
+        ("HEARTH_CORS_ORIGINS", "https://app.example.org/"),
+        ("HEARTH_CORS_ORIGINS", "https://*.example.org"),
+        ("HEARTH_CORS_ORIGINS", "https://app.example.org, *"),
         ("HEARTH_LOG_LEVEL", "LOUD"),
         ("HEARTH_SETTINGS_KEPT_SECONDS", "abc"),
         ("HEARTH_SETTINGS_KEPT_SECONDS", "nan"),

@@ -75,7 +75,7 @@ def web(django_db_setup: None, _shared_redis: RedisProcess) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def started_web(redis_url: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def started_web(redis_url: str, **settings: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """The address of its API, and itself."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -94,6 +94,7 @@ def started_web(redis_url: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]
             "HEARTH_SECRET_KEY": django_settings.SECRET_KEY,
             "HEARTH_DATA_DIR": str(django_settings.DATA_DIR),
             "HEARTH_SETTINGS_KEPT_SECONDS": "0",  # each test begins with other rows
+            **settings,
         },
     )
     try:
