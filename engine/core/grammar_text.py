@@ -65,9 +65,19 @@ def _enforceable(schema: Any) -> Any:
         return schema
     return {
         name: one if name in _DATA else _enforceable(one)
-        for name, one in schema.items()
+        for name, one in _nameable(schema).items()
         if not (name == "pattern" and isinstance(one, str) and _BEYOND.search(one))
     }
+
+
+def _nameable(schema: Part) -> Part:
+    """Without such patterns of names. What they may have let in, nothing else forbids."""
+    patterns = schema.get("patternProperties")
+    if not isinstance(patterns, dict) or not any(map(_BEYOND.search, patterns)):
+        return schema
+    kept = {pattern: one for pattern, one in patterns.items() if not _BEYOND.search(pattern)}
+    others = {name: one for name, one in schema.items() if name != "additionalProperties"}
+    return others | {"patternProperties": kept}
 
 
 def lark_part(lark: str, *, name: str) -> Part:

@@ -108,12 +108,28 @@ def test_a_pattern_beyond_a_grammar_is_left_out_unless_strict(pattern: str) -> N
         ({"type": "string", "pattern": r"^\(?=$"}, '"x1"'),
         ({"const": {"pattern": "(?!x)"}}, "{}"),
         ({"type": "object", "properties": {"pattern": {"const": "(?!x)"}}}, '{"pattern":1}'),
+        (
+            {"patternProperties": {"^a$": {"type": "object"}}, "additionalProperties": False},
+            '{"b":{}}',
+        ),
     ],
 )
 def test_what_a_grammar_can_hold_to_stays_though_not_strict(
     schema: dict[str, Any], text: str
 ) -> None:
     assert not _lets_through(schema, text, is_strict=False)
+
+
+NAMED = {"type": "object", "patternProperties": {"^(?!x)": {"const": 1}, "^y$": {"const": 2}}}
+
+
+@pytest.mark.parametrize("others", [{}, {"additionalProperties": False}, {"properties": {"z": {}}}])
+def test_so_is_a_pattern_of_names_and_forbids_nothing(others: dict[str, Any]) -> None:
+    schema = NAMED | others
+    for text in ('{"abc":1}', '{"y":2}', '{"abc":1,"y":2}'):
+        assert _lets_through(schema, text, is_strict=False)
+        assert not _lets_through(schema, text, is_strict=True)
+    assert not _lets_through(schema, '{"y":1}', is_strict=False)
 
 
 def _lets_through(schema: dict[str, Any], text: str, *, is_strict: bool) -> bool:
