@@ -9,7 +9,7 @@ import httpx
 import pytest
 from django.conf import settings as django_settings
 
-from tests.hosting.hostile_requests import EMBEDDINGS, GOOD, MESSAGES, RERANK
+from tests.hosting.hostile_requests import EMBEDDINGS, GOOD, MESSAGES, RERANK, RESPONSES
 from tests.hosting.scripted_engine import ScriptedEngine
 from tests.hosting.web_process import web
 
@@ -19,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("model")
 BODIES = {
     **GOOD,
     "/v1/messages/count_tokens": GOOD[MESSAGES],
+    "/v1/responses/input_tokens": GOOD[RESPONSES],
     "/v2/rerank": GOOD[RERANK],
     "/rerank": GOOD[RERANK],
 }
