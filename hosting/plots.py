@@ -17,6 +17,8 @@ class Series:
     label: str
     values: Values
     tone: int  # which of the theme's colours for data
+    highest: float | None = None  # where values are averages of slots: of what was averaged
+    is_peak: bool = False  # values are the highest of their slots, and are not averaged further
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +32,10 @@ class Plot:
     has_marks: bool = False
 
 
-Line = tuple[str, Values, int]  # a Series' label, values and tone
-
-
 def plot(
     what: tuple[str, str, str, str],
-    *lines: Line,
-    limits: Sequence[Line] = (),
+    *series: Series,
+    limits: Sequence[Series] = (),
     has_marks: bool = False,
 ) -> Plot:
     """`what`: id, title, unit and kind."""
@@ -46,7 +45,11 @@ def plot(
         title=title,
         unit=unit,
         kind=kind,
-        series=[Series(label=label, values=values, tone=tone) for label, values, tone in lines],
-        limits=[Series(label=label, values=values, tone=tone) for label, values, tone in limits],
+        series=series,
+        limits=limits,
         has_marks=has_marks,
     )
+
+
+def line(label: str, values: Values, tone: int) -> Series:
+    return Series(label=label, values=values, tone=tone)

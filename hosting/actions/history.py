@@ -62,6 +62,13 @@ class History:
     def gauges(self, name: str) -> list[float | None]:
         return [reading.gauges.get(name) if reading else None for reading in self.readings]
 
+    def peaks(self, name: str) -> list[float | None]:
+        """The highest of each slot, whose gauge is an average."""
+        return [reading.peak(name) if reading else None for reading in self.readings]
+
+    def highest(self, name: str) -> float | None:
+        return max((peak for peak in self.peaks(name) if peak is not None), default=None)
+
     def counts(self, name: str) -> list[float | None]:
         return [reading.counts.get(name, 0.0) if reading else None for reading in self.readings]
 

@@ -1,6 +1,6 @@
 """What is kept of a heartbeat, and how readings become one over a longer time. Pure.
 
-    gauges   how it was: averaged over a slot, but a name that ends in _peak keeps its highest
+    gauges   how it was: averaged over a slot, whose highest is kept beside it: x, x_peak
     counts   how often, how much: since the reading before; added up
     marks    single events; the last ones
 
@@ -42,6 +42,10 @@ class Reading:
     beat_at: float = 0.0
     totals: _Numbers = dataclasses.field(default_factory=dict)
 
+    def peak(self, name: str) -> float | None:
+        """The highest that a gauge was. A single heartbeat has no other than itself."""
+        return self.gauges.get(_peak_name(name), self.gauges.get(name))
+
     def plain(self) -> dict[str, Any]:
         """As JSON values; `Reading(**plain)` is the way back."""
         return dataclasses.asdict(self)
@@ -73,21 +77,33 @@ def read(
 
 def merge(readings: Sequence[Reading]) -> Reading:
     """Several readings, oldest first, as one over their whole time."""
-    names = {name for reading in readings for name in reading.gauges}
     return Reading(
-        gauges={name: _merged_gauge(name, readings) for name in sorted(names)},
+        gauges=_merged_gauges(readings),
         counts=_sum(reading.counts for reading in readings),
         marks=[mark for reading in readings for mark in reading.marks][-MAX_MARKS:],
         num_beats=sum(reading.num_beats for reading in readings),
     )
 
 
-def _merged_gauge(name: str, readings: Sequence[Reading]) -> float:
-    """A gauge that a reading lacks (a model that was not there) was not 0: it is left out."""
-    known = [(one.gauges[name], one.num_beats) for one in readings if name in one.gauges]
-    if name.partition("@")[0].endswith("_peak"):
-        return max(value for value, _ in known)
-    return sum(value * beats for value, beats in known) / sum(beats for _, beats in known)
+def _merged_gauges(readings: Sequence[Reading]) -> _Numbers:
+    names = {name for reading in readings for name in reading.gauges if not _is_peak(name)}
+    merged: _Numbers = {}
+    for name in sorted(names):
+        # A gauge that a reading lacks (a model that was not there) was not 0: it is left out
+        known = [one for one in readings if name in one.gauges]
+        num_beats = sum(one.num_beats for one in known)
+        merged[name] = sum(one.gauges[name] * one.num_beats for one in known) / num_beats
+        merged[_peak_name(name)] = max(one.peak(name) or 0.0 for one in known)
+    return merged
+
+
+def _peak_name(name: str) -> str:
+    kind, at, model = name.partition("@")
+    return f"{kind}_peak{at}{model}"
+
+
+def _is_peak(name: str) -> bool:
+    return name.partition("@")[0].endswith("_peak")
 
 
 def _sum(parts: Iterable[_Numbers]) -> _Numbers:
@@ -132,12 +148,9 @@ def _memory_gauges(status: wire.EngineStatus) -> _Numbers:
         weights = sum(model.weight_bytes for model in status.models)
         known = {"weight": weights, "pool": status.pool_bytes, "process": status.process_bytes}
         named = {f"memory_{name}_bytes": float(value) for name, value in known.items()}
-        return {**named, "memory_used_bytes": used, "memory_used_bytes_peak": used}
+        return {**named, "memory_used_bytes": used}
     memory = status.memory
-    gauges: _Numbers = {
-        f"memory_{name}_bytes": getattr(memory, f"{name}_bytes") for name in _MEMORY_GAUGES
-    }
-    return {**gauges, "memory_used_bytes_peak": memory.used_bytes}
+    return {f"memory_{name}_bytes": getattr(memory, f"{name}_bytes") for name in _MEMORY_GAUGES}
 
 
 def _cache_gauges(cache: wire.CacheStatus) -> _Numbers:

@@ -94,6 +94,7 @@ def _plain(plot: Plot) -> dict[str, Any]:
     plain = dataclasses.asdict(plot)
     for series in (*plain["series"], *plain["limits"]):
         series["values"] = [_rounded(value) for value in series["values"]]
+        series["highest"] = _rounded(series["highest"])
     return plain
 
 

@@ -6,42 +6,44 @@ from collections.abc import Callable
 
 from hosting.actions.history import History
 from hosting.admin.cache_figures import MISS_LABELS
-from hosting.plots import Plot, Values, plot
+from hosting.plots import Plot, Series, Values, line, plot
 
 
 def live_plots(history: History, model: str) -> list[Plot]:
     return [
         plot(
             ("speed", "Speed", "tokens_per_second", "lines"),
-            ("Writing", history.gauges("decode_tokens_per_second"), 1),
-            ("Reading", history.gauges("prefill_tokens_per_second"), 2),
+            _gauge(history, "Writing", "decode_tokens_per_second", 1),
+            _gauge(history, "Reading", "prefill_tokens_per_second", 2),
         ),
         plot(
             ("requests", "Requests", "count", "stack"),
-            ("Running", history.gauges("num_running"), 1),
-            ("Waiting", history.gauges("num_waiting"), 4),
+            _gauge(history, "Running", "num_running", 1),
+            _gauge(history, "Waiting", "num_waiting", 4),
         ),
     ]
 
 
 def memory_plots(history: History, model: str) -> list[Plot]:
-    memory = _named(history.gauges, "memory_{}_bytes")
     parts = [("Weights", "weight"), ("Rows", "row"), ("Prefix cache", "tier"), ("Pool", "pool")]
     limits = [("Limit", "limit"), ("Tight", "tight"), ("Critical", "critical")]
     return [
         plot(
             ("memory", "Memory of the device", "bytes", "stack"),
-            *((label, memory(name), tone) for tone, (label, name) in enumerate(parts, start=1)),
+            *(
+                _gauge(history, label, f"memory_{name}_bytes", tone)
+                for tone, (label, name) in enumerate(parts, start=1)
+            ),
             limits=[
-                (label, _known(memory(name)), tone)
+                line(label, _known(history.gauges(f"memory_{name}_bytes")), tone)
                 for tone, (label, name) in enumerate(limits, start=1)
             ],
             has_marks=True,
         ),
         plot(
             ("process", "Process", "bytes", "lines"),
-            ("Process", memory("process"), 3),
-            ("Used, highest", history.gauges("memory_used_bytes_peak"), 1),
+            _gauge(history, "Process", "memory_process_bytes", 3),
+            _peaks(history, "Used, highest", "memory_used_bytes", 1),
         ),
     ]
 
@@ -55,19 +57,19 @@ def cache_plots(history: History, model: str) -> list[Plot]:
     return [
         plot(
             ("hit-rate", "Hit rate", "percent", "lines"),
-            ("Memory and disk", _share(looked_up, memory, disk), 1),
-            ("Disk alone", _share(looked_up, disk), 2),
+            line("Memory and disk", _share(looked_up, memory, disk), 1),
+            line("Disk alone", _share(looked_up, disk), 2),
         ),
         plot(
             ("tokens", "Prompt tokens", "count", "bars"),
-            ("From memory", memory, 1),
-            ("From disk", disk, 2),
-            ("Computed", computed, 4),
+            line("From memory", memory, 1),
+            line("From disk", disk, 2),
+            line("Computed", computed, 4),
         ),
         plot(
             ("misses", "Tokens computed, by reason", "count", "bars"),
             *(
-                (label, tokens(f"missed_tokens_{reason}"), tone)
+                line(label, tokens(f"missed_tokens_{reason}"), tone)
                 for tone, (reason, label) in enumerate(MISS_LABELS.items(), start=1)
             ),
         ),
@@ -75,27 +77,27 @@ def cache_plots(history: History, model: str) -> list[Plot]:
         *_disk_work(history),
         plot(
             ("evictions", "Evicted records", "count", "bars"),
-            ("Memory", history.counts("tier_num_evicted"), 1),
-            ("Disk", history.counts("disk_num_evicted"), 2),
+            line("Memory", history.counts("tier_num_evicted"), 1),
+            line("Disk", history.counts("disk_num_evicted"), 2),
         ),
     ]
 
 
 def _tiers(history: History, model: str) -> list[Plot]:
     if model:
-        memory, disk = (history.gauges(f"{tier}_bytes@{model}") for tier in ("memory", "disk"))
+        memory, disk = (f"{tier}_bytes@{model}" for tier in ("memory", "disk"))
     else:
-        memory, disk = history.gauges("tier_used_bytes"), history.gauges("disk_used_bytes")
+        memory, disk = "tier_used_bytes", "disk_used_bytes"
     return [
         plot(
             ("memory-tier", "Memory tier", "bytes", "stack"),
-            ("Used", memory, 1),
-            limits=[("Budget", history.gauges("tier_budget_bytes"), 1)],
+            _gauge(history, "Used", memory, 1),
+            limits=[_gauge(history, "Budget", "tier_budget_bytes", 1)],
         ),
         plot(
             ("disk-tier", "Disk tier", "bytes", "stack"),
-            ("Used", disk, 2),
-            limits=[("Budget", history.gauges("disk_budget_bytes"), 1)],
+            _gauge(history, "Used", disk, 2),
+            limits=[_gauge(history, "Budget", "disk_budget_bytes", 1)],
         ),
     ]
 
@@ -109,19 +111,30 @@ def _disk_work(history: History) -> list[Plot]:
     )
     return [
         plot(
-            ("restores", "Restoring from disk, on average", "seconds", "lines"), ("Time", mean, 2)
+            ("restores", "Restoring from disk, on average", "seconds", "lines"),
+            line("Time", mean, 2),
         ),
         plot(
             ("writer", "Records for the disk", "count", "bars"),
-            ("Persisted", disk("num_persisted"), 2),
-            ("Dropped", disk("num_dropped"), 5),
+            line("Persisted", disk("num_persisted"), 2),
+            line("Dropped", disk("num_dropped"), 5),
         ),
         plot(
             ("traffic", "Disk traffic", "bytes", "bars"),
-            ("Written", disk("written_bytes"), 2),
-            ("Read", disk("read_bytes"), 1),
+            line("Written", disk("written_bytes"), 2),
+            line("Read", disk("read_bytes"), 1),
         ),
     ]
+
+
+def _gauge(history: History, label: str, name: str, tone: int) -> Series:
+    values, highest = history.gauges(name), history.highest(name)
+    return Series(label=label, values=values, tone=tone, highest=highest)
+
+
+def _peaks(history: History, label: str, name: str, tone: int) -> Series:
+    values, highest = history.peaks(name), history.highest(name)
+    return Series(label=label, values=values, tone=tone, highest=highest, is_peak=True)
 
 
 def _named(values: Callable[[str], Values], pattern: str) -> Callable[[str], Values]:

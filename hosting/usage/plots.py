@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from accounts.figures import Choice, Sums, UsageOverTime
-from hosting.plots import Line, Plot, plot
+from hosting.plots import Plot, line, plot
 
 _MOST_SERIES = 5
 
@@ -45,32 +45,32 @@ def history(choice: Choice, split: Split, window: str) -> dict[str, Any]:
 def _tokens(usage: UsageOverTime, split: Split) -> Plot:
     shown = split.largest[:_MOST_SERIES]
     found = usage.tokens(shown)
-    lines: list[Line] = [
-        (split.names.get(name, name), found[name], tone) for tone, name in enumerate(shown, 1)
+    lines = [
+        line(split.names.get(name, name), found[name], tone) for tone, name in enumerate(shown, 1)
     ]
     if any(found[""]) and "" not in shown:
-        lines.append(("Others", found[""], _MOST_SERIES + 1))
-    return plot(("tokens", "Tokens", "count", "bars"), *(lines or [("Tokens", [], 1)]))
+        lines.append(line("Others", found[""], _MOST_SERIES + 1))
+    return plot(("tokens", "Tokens", "count", "bars"), *(lines or [line("Tokens", [], 1)]))
 
 
 def _requests(sums: Sequence[Sums]) -> Plot:
     return plot(
         ("requests", "Requests", "count", "stack"),
-        ("Answered", [one.requests - one.errors for one in sums], 1),
-        ("Failed", [one.errors for one in sums], 5),
+        line("Answered", [one.requests - one.errors for one in sums], 1),
+        line("Failed", [one.errors for one in sums], 5),
     )
 
 
 def _cached(sums: Sequence[Sums]) -> Plot:
     return plot(
         ("cached", "Prompt tokens from the cache", "percent", "lines"),
-        ("From the cache", [one.cached_percent for one in sums], 2),
+        line("From the cache", [one.cached_percent for one in sums], 2),
     )
 
 
 def _first_tokens(sums: Sequence[Sums]) -> Plot:
     return plot(
         ("ttft", "Time to the first token", "seconds", "lines"),
-        ("Half of them", [one.ttft_p50 for one in sums], 1),
-        ("95 of 100", [one.ttft_p95 for one in sums], 4),
+        line("Half of them", [one.ttft_p50 for one in sums], 1),
+        line("95 of 100", [one.ttft_p95 for one in sums], 4),
     )

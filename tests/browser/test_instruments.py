@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ def test_plots_grow_by_themselves_and_say_what_they_show(open_page: OpenPage) ->
     page = open_page("/admin/memory/?window=5m")
     plot = page.locator('[data-plot="memory"]')
     expect(plot.locator(".plot-summary")).to_contain_text("Weights", timeout=RECORDED_MS)
+    expect(plot.locator(".plot-summary")).to_have_text(re.compile(r"Weights .+, highest \d"))
     expect(plot.locator("canvas")).to_be_visible()
     last = "document.querySelector('[data-plot=memory]').dataset.until"
     before = page.evaluate(last)

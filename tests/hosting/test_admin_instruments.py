@@ -100,6 +100,15 @@ def test_memory_is_plotted_by_part_with_its_limits_and_marks(
     assert data["figures"]["counts"]["num_loads"] == 1
 
 
+def test_the_highest_is_told_of_what_was_averaged(admin_page: Client, redis_url: str) -> None:
+    now = time.time()
+    for at, used in ((now - 120, 300 * GB), (now - 115, 700 * GB), (now, 300 * GB)):
+        record(redis_url, at, process_bytes=used, active_bytes=used)
+    process, used = plot_of(history(admin_page, "memory", window="30d"), "process")["series"]
+    assert (process["highest"], process["is_peak"]) == (700 * GB, False)
+    assert (used["highest"], used["is_peak"]) == (700 * GB, True)
+
+
 def test_the_cache_is_told_by_model_and_by_tier(
     admin_page: Client, redis_url: str, model: HostedModel
 ) -> None:

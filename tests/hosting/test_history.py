@@ -150,12 +150,21 @@ def test_coarser_slots_add_counts_and_average_gauges(engine_says: Any) -> None:
         assert window(name, START + 120).counts("generated_tokens")[-1] == 230
 
 
-def test_peaks_stay_visible_in_coarser_slots(engine_says: Any) -> None:
+def test_the_highest_is_the_same_however_long_the_time_that_is_shown(engine_says: Any) -> None:
     for at in (0, 5, 60):
-        engine_says(active_bytes=900 if at == 5 else 100)
+        engine_says(
+            active_bytes=900 if at == 5 else 100,
+            process_bytes=700 if at == 5 else 300,
+            cache=cache_status(memory_bytes=50 if at == 5 else 20),
+        )
         record_readings(START + at)
-    seen = window("30d", START + 60)
-    assert seen.gauges("memory_used_bytes_peak")[-1] == 900
+    for name in WINDOWS:
+        seen = window(name, START + 60)
+        assert seen.highest("memory_used_bytes") == 900, name
+        assert seen.highest("memory_process_bytes") == 700, name
+        assert seen.highest("memory_bytes@demo") == 50, name
+        assert seen.highest("memory_bytes@gone") is None
+    assert seen.peaks("memory_used_bytes")[-1] == 900
     assert seen.gauges("memory_used_bytes")[-1] == 500
 
 

@@ -15,6 +15,14 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
+const SLOTS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+// 300 is 5 min: slots of plots are whole in one unit
+export function slotLength(seconds) {
+  const [length, unit] = SLOTS.find(([length]) => seconds % length === 0);
+  return `${seconds / length} ${unit}`;
+}
+
 export const number = (value) => Math.round(value).toLocaleString("en");
 export const percent = (value) => `${value.toFixed(value > 0 && value < 10 ? 1 : 0)} %`;
 const milliseconds = (seconds) => (seconds > 0 && seconds < 1 ? `${(1000 * seconds).toFixed(seconds < 0.01 ? 1 : 0)} ms` : duration(seconds));

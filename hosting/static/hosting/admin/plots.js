@@ -1,7 +1,7 @@
 // Draws plots: a figure each, with a sentence, a legend that shows values, and a table. Data comes from hosting/plots.py.
 /* global uPlot */
 import { element } from "./dom.js";
-import { inUnit, moment, onAxis } from "./format.js";
+import { inUnit, moment, onAxis, slotLength } from "./format.js";
 import { markList, marksPlugin } from "./marks.js";
 
 const HEIGHT = 208;
@@ -67,7 +67,7 @@ class PlotFigure {
     const isEmpty = this.series.every((series) => known(series.values).length === 0);
     this.empty.hidden = !isEmpty;
     this.canvas.hidden = this.legend.hidden = this.details.hidden = isEmpty;
-    this.summary.textContent = isEmpty ? "" : summary(plot.kind, this.series, this.limits, this.write);
+    this.summary.textContent = isEmpty ? "" : summary(plot.kind, this.series, this.limits, this.write, history.step_seconds);
     if (isEmpty) return this.forget();
     this.node.dataset.until = history.times.at(-1);
     this.drawLegend();
@@ -154,12 +154,14 @@ class PlotFigure {
   }
 }
 
-function summary(kind, series, limits, write) {
-  const parts = series.map(({ label, values }) => {
+function summary(kind, series, limits, write, stepSeconds) {
+  const parts = series.map(({ label, values, highest }) => {
     const read = known(values);
     if (read.length === 0) return `${label}: nothing`;
     if (kind === "bars") return `${label} ${write(read.reduce((sum, value) => sum + value, 0))} in all`;
-    return `${label} ${write(read.at(-1))}, highest ${write(Math.max(...read))}`;
+    // A share or a mean of a slot has no highest but that of slots
+    const most = highest === null ? `highest in ${slotLength(stepSeconds)} ${write(Math.max(...read))}` : `highest ${write(highest)}`;
+    return `${label} ${write(read.at(-1))}, ${most}`;
   });
   const limit = limits.map(({ label, values }) => `${label} ${write(known(values).at(-1))}`);
   return `${[...parts, ...limit].join("; ")}.`;
@@ -229,6 +231,7 @@ function grouped(times, series, kind) {
     const values = series.map((one) => {
       const read = known(one.values.slice(start, start + size));
       if (read.length === 0) return null;
+      if (one.is_peak) return Math.max(...read);
       const total = read.reduce((sum, value) => sum + value, 0);
       return kind === "bars" ? total : total / read.length;
     });
