@@ -17,4 +17,11 @@ def end_use_of_key(key: ApiKey) -> None:
 
 
 def end_use_of_person(user: User) -> None:
+    """Their sessions for good: who is switched on again signs in again. Their keys then work."""
+    end_sessions(user)
     import_string(settings.ACCOUNTS_ACCESS_ENDED)(user_id=user.pk)
+
+
+def end_sessions(user: User) -> None:
+    user.session_epoch += 1
+    user.save(update_fields=["session_epoch"])

@@ -27,6 +27,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 
 from accounts import audit
+from accounts.access import end_sessions
 from accounts.models import User
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ def note_change(request: HttpRequest, action: str, factor: str) -> None:
     person = request.user
     assert isinstance(person, User)  # the page is for people who are in
     audit.record_of(request, action, target=person, after={"factor": factor})
-    _end_sessions(person)
+    end_sessions(person)
     update_session_auth_hash(request, person)
 
 
@@ -89,7 +90,7 @@ def reset(person: User, *, by: User | None, address: str = "") -> int:
         factors = Authenticator.objects.filter(user=person)
         kinds = sorted(factors.values_list("type", flat=True))
         factors.delete()
-        _end_sessions(person)
+        end_sessions(person)
         told = {"factors": kinds}
         audit.record("factor.reset", actor=by, address=address, target=person, before=told)
     return len(kinds)
@@ -100,13 +101,8 @@ def sign_out_elsewhere(request: HttpRequest) -> None:
     person = request.user
     assert isinstance(person, User)
     audit.record_of(request, "person.sign-out-elsewhere", target=person)
-    _end_sessions(person)
+    end_sessions(person)
     update_session_auth_hash(request, person)
-
-
-def _end_sessions(person: User) -> None:
-    person.session_epoch += 1
-    person.save(update_fields=["session_epoch"])
 
 
 def overview_of(user: User) -> dict[str, Any]:

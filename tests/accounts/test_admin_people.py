@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
 from accounts import audit
-from accounts.keys import create_api_key
+from accounts.keys import check_api_key, create_api_key
 from accounts.models import ApiKey, AuditRecord, Policy, Quota, User
 from tests.accounts.conftest import signed_in
 
@@ -172,6 +172,21 @@ def test_who_is_switched_off_has_nothing_left_running(
     admin_page.post(f"{PEOPLE}{person.pk}/change/", form | NO_QUOTA)
     assert ended_of == [{"user_id": person.pk}]
     assert '"is_active": false' in AuditRecord.objects.get(action="person.change").after
+
+
+def test_who_is_switched_on_again_signs_in_again(
+    admin_page: Client, person: User, page: Client
+) -> None:
+    """A session from before may be another's, and the reason for switching the account off."""
+    form = {"email": person.email, "name": person.name} | NO_QUOTA
+    secret = create_api_key(user=person, name="laptop")[1]
+    assert page.get("/accounts/keys/").status_code == 200
+    for switch in ({}, {"is_active": "on"}):
+        admin_page.post(f"{PEOPLE}{person.pk}/change/", form | switch)
+    assert page.get("/accounts/keys/").url == "/accounts/sign-in/?next=/accounts/keys/"
+    person.refresh_from_db()
+    assert signed_in(person).get("/accounts/keys/").status_code == 200
+    assert check_api_key(secret).user == person
 
 
 ended_of: list[dict[str, int]] = []
