@@ -103,6 +103,8 @@ ACCOUNTS_EXAMPLE_MODEL = "hosting.actions.hosted_models.default_model_name"
 ACCOUNTS_MODELS_OF = "hosting.actions.hosted_models.names_for"
 # The names of all models
 ACCOUNTS_MODEL_NAMES = "hosting.actions.hosted_models.model_names"
+# What a group may be allowed in the administration, in words
+ACCOUNTS_PERMISSIONS = "hosting.admin.permissions.PERMISSIONS"
 # How a person is deleted with everything that the service keeps of them
 ACCOUNTS_DELETE_PERSON = "hosting.actions.my_data.delete_person"
 ACCOUNTS_ACCESS_ENDED = "hosting.actions.access.end_open_generations"

@@ -11,7 +11,6 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission
-from django.contrib.contenttypes.models import ContentType
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
@@ -227,13 +226,8 @@ def _may_touch(request: HttpRequest, person: User | None) -> bool:
     return request.user.is_superuser or not has_powers or person == request.user
 
 
-class PermissionsField(forms.ModelMultipleChoiceField):
-    def label_from_instance(self, permission: Permission) -> str:
-        return permission.name
-
-
 class GroupForm(FreshForm):
-    permissions = PermissionsField(
+    permissions = forms.ModelMultipleChoiceField(
         queryset=Permission.objects.none(),
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget,
@@ -245,12 +239,23 @@ class GroupForm(FreshForm):
         fields = "__all__"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """With the permissions that a page of the administration asks for."""
+        """With the permissions that the administration asks for, and those that the group has."""
         super().__init__(*args, **kwargs)
         if "permissions" in self.fields:  # not where they can only be read
-            shown = ContentType.objects.get_for_models(*admin.site._registry).values()
-            permissions = Permission.objects.filter(content_type__in=shown)
-            self.fields["permissions"].queryset = permissions.order_by("content_type", "name")
+            offered = _permissions_in_words(self.initial.get("permissions", []))
+            self.fields["permissions"].queryset = Permission.objects.filter(pk__in=offered)
+            self.fields["permissions"].choices = offered.items()
+
+
+def _permissions_in_words(kept: Sequence[Permission]) -> dict[int, str]:
+    """By id. Settings say which have an effect: accounts knows of none."""
+    words: dict[str, str] = import_string(settings.ACCOUNTS_PERMISSIONS)
+    found = {
+        f"{one.content_type.app_label}.{one.codename}": one
+        for one in Permission.objects.select_related("content_type")
+    }
+    without = {one.pk: f"{one.name}, which has no effect" for one in kept}
+    return {**without, **{found[name].pk: label for name, label in words.items()}}
 
 
 @admin.register(Group)
