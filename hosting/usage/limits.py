@@ -61,14 +61,14 @@ def limits_shown(user: User, api_key: ApiKey | None = None) -> LimitsShown:
     """What holds for a person; with a key, for what that key asks."""
     allowance = allowance_of(user, api_key)
     meters = meters_of(user, api_key, allowance, timezone.now())
-    set_names = {meter.name for meter in meters} | allowance.effective.sources.keys()
+    told = {"allowed_models", *(meter.name for meter in meters), *allowance.effective.sources}
     return LimitsShown(
         metered=[_metered(meter) for meter in meters],
         caps=_caps(allowance.effective),
         unlimited=[
             label
             for name, label in (_METERED | _CAPS).items()
-            if name not in set_names and getattr(allowance.effective, name) is None
+            if name not in told and getattr(allowance.effective, name) is None
         ],
         models=[
             model.name
