@@ -5,7 +5,7 @@ Apart from the package hosting.admin, which registers with this site while it is
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
@@ -47,6 +47,15 @@ class HearthAdminSite(UnfoldAdminSite):
             path("live/data/", self.admin_view(live.data), name="live-data"),
             path("live/stop/<uuid:generation_id>/", self.admin_view(live.stop), name="live-stop"),
         ]
+
+    def index(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Staff without a permission see no entry: they are told why."""
+        groups = self.get_sidebar_list(request)
+        is_open = any(item["has_permission"] for group in groups for item in group["items"])
+        more = {"is_open": is_open} | (extra_context or {})
+        return cast(HttpResponse, super().index(request, more))
 
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

@@ -34,6 +34,14 @@ def test_the_menu_of_staff_leads_to_no_closed_door(manager: User) -> None:
     assert {page.get(link, follow=True).status_code for link in links} == {200}
 
 
+def test_staff_who_may_do_nothing_are_told_so_and_whom_to_ask(manager: User) -> None:
+    said = "Nothing here is open to you yet"
+    assert said not in signed_in(manager).get("/admin/").content.decode()
+    manager.user_permissions.set(Permission.objects.filter(codename="add_usagerecord"))
+    html = signed_in(manager).get("/admin/").content.decode()
+    assert said in html and "Ask an administrator" in html
+
+
 def test_who_may_not_set_a_password_is_not_sent_to_its_page(
     manager: User, administrator: User, person: User
 ) -> None:
