@@ -177,6 +177,18 @@ def test_a_model_taken_from_the_registry_ends_what_waits_for_it() -> None:
     assert engine.failure("a") is engine.failure("b") is wire.Code.MODEL_NOT_FOUND
 
 
+def test_rows_of_a_model_taken_from_the_registry_end_normally() -> None:
+    engine = Engine()
+    engine.ask("a", max_tokens=30)
+    engine.turn(10)
+    engine.transport.send(wire.Configure(models=()))
+    engine.transport.send(wire.ClearCache(model="fake"))
+    engine.run("a")
+    assert isinstance(engine.transport.ends["a"], wire.Finished)
+    engine.turn(3)
+    assert not engine.pool.statuses()
+
+
 def test_cancel_ends_a_request_that_waits_for_its_model() -> None:
     engine = Engine()
     engine.ask("a")

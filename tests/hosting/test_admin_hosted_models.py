@@ -203,6 +203,16 @@ def test_without_redis_an_action_says_that_nothing_changed(
     assert not LogEntry.objects.exists()
 
 
+def test_deleting_a_model_says_what_follows_and_what_stays(
+    admin_page: Client, model: HostedModel
+) -> None:
+    chosen = {"action": "delete_selected", "_selected_action": [model.pk]}
+    for page in (admin_page.get(f"{MODELS}{model.pk}/delete/"), admin_page.post(MODELS, chosen)):
+        html = page.content.decode()
+        assert "Answers that are being written end normally" in html
+        assert "The weights stay on disk, in /models/demo." in html
+
+
 def test_a_removed_model_is_no_longer_served(
     admin_page: Client, model: HostedModel, redis_url: str
 ) -> None:
