@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -27,11 +28,12 @@ def ask_first(
     question: str,
     consequence: str,
     button: str,
+    describe: Callable[[Any], str] = str,
 ) -> HttpResponse | None:
     """The page with the question; None once it has been answered with yes.
 
     For more rows than a form may post it is the list again, which says so. `action` is the list
-    action that the answer is posted to, wherever the question came from.
+    action that the answer is posted to, wherever the question came from; `describe` names a row.
     """
     if request.method == "POST" and "confirmed" in request.POST:
         return None
@@ -50,7 +52,7 @@ def ask_first(
         "title": question,
         "consequence": consequence,
         "button": button,
-        "objects": list(queryset),
+        "objects": [describe(one) for one in queryset],
         "fields": [("action", action), *chosen],
         "post_url": list_url,
         "back_url": list_url,

@@ -127,20 +127,28 @@ class GenerationAdmin(OwnedRowsAdmin):
 
     @admin.action(description="Stop", permissions=["stop"])
     def stop(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        still_open = queryset.filter(state__in=Generation.OPEN_STATES)
+        if not still_open:
+            self.message_user(request, "They have all ended.", messages.WARNING)
+            return None
         page = ask_first(
             self,
             request,
-            queryset,
+            still_open,
             action="stop",
             question="Stop these generations?",
-            consequence="Those still waiting or running end now. What was written so far is kept.",
+            consequence="They end now. What was written so far is kept.",
             button="Stop",
+            describe=self._whose,
         )
         if page is not None:
             return page
-        num_stopped = stop_generations(request, queryset)
+        num_stopped = stop_generations(request, still_open)
         self.message_user(request, f"Stopped: {num_stopped}.", messages.SUCCESS)
         return None
+
+    def _whose(self, generation: Generation) -> str:
+        return f"{generation.user}, {generation.model_name}, since {self.when(generation)} UTC"
 
 
 def _seconds(seconds: float | None) -> str | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +270,23 @@ def test_a_long_list_takes_few_queries(
         make_generations(person)
     with django_assert_max_num_queries(8):
         admin_page.get(GENERATIONS)
+
+
+def test_who_is_asked_to_stop_generations_is_told_whose_and_since_when(
+    admin_page: Client, person: User
+) -> None:
+    running, done, failed = make_generations(person)
+    began = datetime.datetime(2026, 11, 27, 18, 10, 5, tzinfo=datetime.UTC)
+    Generation.objects.update(created_at=began)
+    page = admin_page.post(
+        GENERATIONS, {"action": "stop", "_selected_action": [running.pk, done.pk, failed.pk]}
+    )
+    told = re.findall("<li>(.*)</li>", page.content.decode().partition("hearth-confirm")[2])
+    assert told == ["Ada, demo, since 27 Nov, 18:10:05 UTC"]
+    page = admin_page.post(
+        GENERATIONS, {"action": "stop", "_selected_action": [done.pk, failed.pk]}, follow=True
+    )
+    assert "They have all ended." in page.content.decode()
 
 
 def test_stopping_from_the_list_asks_first_and_stops_the_open_ones(
