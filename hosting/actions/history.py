@@ -37,6 +37,10 @@ class Window:
     seconds: int
     step_seconds: int
 
+    @property
+    def during(self) -> str:
+        return f"in the last {self.label.removeprefix('1 ')}"
+
 
 WINDOWS = {
     window.name: window

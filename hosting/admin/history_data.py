@@ -67,7 +67,7 @@ def history_data(asked: Asked) -> dict[str, Any]:
     return {
         "notice": service_notice(),
         "window": asked.window.name,
-        "window_label": asked.window.label,
+        "during": asked.window.during,
         "step_seconds": seen.step_seconds,
         "times": seen.times,
         "engine": engine,

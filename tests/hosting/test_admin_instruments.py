@@ -164,6 +164,11 @@ def test_what_is_not_understood_is_the_default(admin_page: Client, wishes: dict[
     assert history(admin_page, "cache", **wishes)["window"] == "1h"
 
 
+def test_the_time_that_is_shown_is_said_as_people_do(admin_page: Client) -> None:
+    assert history(admin_page, "cache", window="1h")["during"] == "in the last hour"
+    assert history(admin_page, "cache", window="6h")["during"] == "in the last 6 hours"
+
+
 @pytest.mark.parametrize("window", WINDOWS)
 def test_every_window_opens(admin_page: Client, window: str) -> None:
     text = admin_page.get("/admin/memory/", {"window": window}).content.decode()

@@ -131,7 +131,7 @@ function drawMisses(misses) {
   byId("cache-misses-panel").hidden = misses.length === 0;
 }
 
-function draw({ figures, window_label: label }) {
+function draw({ figures, during }) {
   drawTiles(figures);
   drawTier("memory", "Memory tier", figures.tiers.memory, figures.models, memoryBody);
   drawTier("disk", "Disk tier", figures.tiers.disk, figures.models, diskBody);
@@ -140,7 +140,7 @@ function draw({ figures, window_label: label }) {
   byId("cache-models").replaceChildren(...figures.models.map(drawModel));
   if (focused) document.querySelector(`[data-clears="${CSS.escape(focused)}"]`)?.focus();
   drawMisses(figures.misses);
-  for (const node of document.querySelectorAll("[data-window-label]")) node.textContent = `in the last ${label}`;
+  for (const node of document.querySelectorAll("[data-during]")) node.textContent = during;
 }
 
 startInstrument({ onHistory: draw });
