@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from hosting.models import Conversation, Generation, HostedModel, Message
+from hosting.models.conversation import from_a_word
 
 
 def conversation_line(conversation: Conversation) -> dict[str, Any]:
     """For the list. The row comes from `with_is_generating`, and `matching` where one searches."""
+    snippet: str | None = getattr(conversation, "snippet", None)
     return {
         "id": str(conversation.pk),
         "title": conversation.title,
         "updated_at": conversation.updated_at.isoformat(),
         "is_pinned": conversation.is_pinned,
         "is_generating": getattr(conversation, "is_generating", False),
-        "snippet": getattr(conversation, "snippet", None),
+        "snippet": snippet and from_a_word(snippet),
     }
 
 

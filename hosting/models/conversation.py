@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, OuterRef, Q, Subquery, Value
-from django.db.models.functions import Greatest, Lower, StrIndex, Substr
+from django.db.models import Case, Exists, OuterRef, Q, Subquery, Value, When
+from django.db.models.functions import Concat, Lower, StrIndex, Substr
+from django.db.models.lookups import GreaterThan
 from django.utils import timezone
 
 from hosting.models.generation import Generation
 
-_CHARACTERS_BEFORE = 12  # of what was found: a line of the list has room for some 35
+# Of what was found, one more to see a word begin: a line of the list has room for some 35
+_CHARACTERS_BEFORE = 13
 _SNIPPET_CHARACTERS = 120
+_CUT = "…"
+
+
+def from_a_word(snippet: str) -> str:
+    """A snippet that was cut in a word, from the next one on, but not beyond what was found."""
+    if not snippet.startswith(_CUT):
+        return snippet
+    end = len(_CUT) + _CHARACTERS_BEFORE
+    before, found = snippet[len(_CUT) : end], snippet[end:]
+    return _CUT + re.split(r"\s+", before, maxsplit=1)[-1] + found
 
 
 class ConversationQuerySet(models.QuerySet["Conversation"]):
@@ -24,7 +37,13 @@ class ConversationQuerySet(models.QuerySet["Conversation"]):
         """Those with `text` in title or message, with a `snippet` of the first such message."""
         said = Message.objects.filter(conversation=OuterRef("pk"), content__icontains=text)
         begins = StrIndex(Lower("content"), Lower(Value(text))) - _CHARACTERS_BEFORE
-        snippet = Substr("content", Greatest(begins, 1), _SNIPPET_CHARACTERS)
+        snippet = Case(
+            When(
+                GreaterThan(begins, 1),
+                then=Concat(Value(_CUT), Substr("content", begins, _SNIPPET_CHARACTERS)),
+            ),
+            default=Substr("content", 1, _SNIPPET_CHARACTERS),
+        )
         return self.filter(Q(title__icontains=text) | Exists(said)).annotate(
             snippet=Subquery(said.values_list(snippet)[:1])
         )
