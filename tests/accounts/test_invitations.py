@@ -68,6 +68,15 @@ def test_from_the_link_to_the_first_page(admin_page: Client, group: Group) -> No
     assert {"invitation.create", "invitation.accept"} <= actions
 
 
+def test_until_when_an_invitation_is_good_names_the_time_zone(
+    admin_page: Client, group: Group
+) -> None:
+    form = {"email": "new@example.org", "role": "manager", "group": group.pk}
+    created = admin_page.post(PEOPLE, form).content.decode()
+    assert re.search(r"until \d+ \w+ \d{4}, \d\d:\d\d UTC\.", created)
+    assert re.search(r"<td>\d+ \w+, \d\d:\d\d UTC</td>", admin_page.get(PEOPLE).content.decode())
+
+
 def test_a_link_works_once(administrator: User) -> None:
     _, path = invite(administrator, role="member")
     token = path.split("/")[2]
