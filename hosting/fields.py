@@ -9,7 +9,10 @@ from rest_framework import serializers
 
 
 class Text(serializers.CharField):
-    default_error_messages = {"invalid": "This must be text."}
+    default_error_messages = {
+        "invalid": "This must be text.",
+        "max_length": "This is too long: at most {max_length:,} characters can be sent.",
+    }
 
     def __init__(self, **options: Any) -> None:
         super().__init__(trim_whitespace=False, **options)

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.views.decorators.csrf import ensure_csrf_cookie
 
 from accounts.models import ApiKey, Policy
+from hosting.chat.turns import MAX_MESSAGE_CHARACTERS
 
 
 def home(request: HttpRequest) -> HttpResponse:
@@ -26,6 +27,7 @@ def chat_page(request: HttpRequest, conversation_id: uuid.UUID | None = None) ->
     keys = ApiKey.objects.filter(user=request.user.pk).expiring_soon(timezone.now())
     context = {
         "conversation_id": str(conversation_id) if conversation_id else "",
+        "most_characters": MAX_MESSAGE_CHARACTERS,
         "policy": Policy.objects.current(),
         "expiring_keys": keys.order_by("expires_at"),
     }

@@ -21,6 +21,21 @@ Quota.objects.create(user=User.objects.get(email={email!r}), allowed_models=["an
 """
 
 
+def test_a_message_that_is_too_long_is_not_sent(chat: Chat) -> None:
+    posts: list[str] = []
+    chat.page.on("request", lambda one: posts.append(one.url) if one.method == "POST" else None)
+    chat.field.evaluate("area => { area.dataset.mostCharacters = '10'; }")
+    too_long = "\N{FIRE}" * 11
+    chat.field.fill(too_long)
+    chat.field.press("Enter")
+    notice = chat.page.locator("#composer-notice")
+    expect(notice).to_have_text("This is too long: it has 11 characters, at most 10 can be sent.")
+    expect(chat.field).to_have_value(too_long)
+    assert posts == []
+    chat.say("\N{FIRE}" * 10)
+    expect(notice).to_be_hidden()
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_who_lost_a_model_is_told_whom_to_ask_and_what_is_left(
     open_page: OpenPage, stack: Stack, troubles: list[str], width: int

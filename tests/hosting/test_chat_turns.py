@@ -259,6 +259,12 @@ def test_a_bad_message_is_refused_and_leaves_nothing(
     assert not Generation.objects.exists()
 
 
+def test_a_message_that_is_too_long_is_refused_in_a_sentence(page: Client) -> None:
+    error = send(page, "x" * 2_000_001).json()["error"]
+    assert error["message"] == "This is too long: at most 2,000,000 characters can be sent."
+    assert 'data-most-characters="2000000"' in page.get("/").content.decode()
+
+
 def test_bad_json_is_refused(page: Client) -> None:
     response = page.post("/chat/messages", b"{", content_type="application/json")
     assert response.status_code == 400

@@ -195,6 +195,8 @@ export class ChatPage {
   /** @param {string} content @param {string | null} parent */
   async #send(content, parent) {
     const conversation = this.#conversation;
+    const fault = this.composer.faultOf(content);
+    if (fault) return this.#onSendFailed(conversation, content, new Error(fault));
     const isNew = conversation.id === null;
     const { systemPrompt } = this.settings;
     const message = {

@@ -5,6 +5,7 @@
  */
 
 import { byId, icon } from "./dom.js";
+import { amount } from "./sentences.js";
 import { autosize, isSendKey } from "./textarea.js";
 
 export class Composer {
@@ -55,6 +56,13 @@ export class Composer {
     if (this.text !== text) return;
     this.text = "";
     this.showNotice("");
+  }
+
+  /** Why this cannot be sent; empty where it can. @param {string} text */
+  faultOf(text) {
+    const most = Number(this.field.dataset.mostCharacters);
+    const count = [...text].length; // as the server counts: a smiley is one, and has a length of two
+    return count > most ? `This is too long: it has ${amount(count)} characters, at most ${amount(most)} can be sent.` : "";
   }
 
   focus() {

@@ -66,9 +66,9 @@ function seconds(value) {
   return `${value < 10 ? value.toFixed(value < 0.095 ? 2 : 1) : Math.round(value)} s`;
 }
 
-/** @param {number} tokens */
-export function amount(tokens) {
-  return tokens.toLocaleString("en");
+/** @param {number} count */
+export function amount(count) {
+  return count.toLocaleString("en");
 }
 
 const ERROR_SENTENCES = {
