@@ -4,7 +4,8 @@
     for        1 h   6 h     24 h    7 days   30 days        2,760 slots of an engine at most
 
 A coarser slot is made again from the finer ones each minute while it lasts, so nothing is lost when
-a process dies, and several processes that record at once do no harm.
+a process dies, and several processes that record at once do no harm. Who reads adds the minute that
+has begun.
 """
 
 from __future__ import annotations
@@ -112,7 +113,18 @@ def history(engine: str, window: Window, now: float) -> History:
     times = list(range(end - window.seconds, end, step))
     rows = EngineReading.objects.of(engine, step).between(times[0], end)
     known = {at: Reading(**values) for at, values in rows.values_list("at", "values")}
+    if step > FINEST_SECONDS and (begun := _begun_minute(engine)):
+        at = _slot(begun[0].at, step)
+        earlier = [known[at]] if at in known else []
+        known[at] = merge([*earlier, *(Reading(**row.values) for row in begun)])
     return History(step_seconds=step, times=times, readings=[known.get(at) for at in times])
+
+
+def _begun_minute(engine: str) -> list[EngineReading]:
+    """The readings that no coarser slot has yet."""
+    finest = EngineReading.objects.of(engine, FINEST_SECONDS)
+    last = finest.order_by("-at").first()
+    return list(finest.between(_slot(last.at, 60), last.at + 1)) if last else []
 
 
 def known_engines() -> list[str]:

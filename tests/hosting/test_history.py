@@ -143,11 +143,11 @@ def test_coarser_slots_add_counts_and_average_gauges(engine_says: Any) -> None:
         engine_says(generated_tokens=2 * at, active_bytes=100 if at < 60 else 300)
         record_readings(START + at)
     seen = window("6h", START + 120)
-    assert seen.gauges("memory_used_bytes")[-3:] == [100, 300, None]
-    assert seen.counts("generated_tokens")[-3:-1] == [110, 120]
+    assert seen.gauges("memory_used_bytes")[-3:] == [100, 300, 300]
+    assert seen.counts("generated_tokens")[-3:] == [110, 120, 10]
     for name in ("24h", "7d", "30d"):
-        assert window(name, START + 120).gauges("memory_used_bytes")[-1] == 200
-        assert window(name, START + 120).counts("generated_tokens")[-1] == 230
+        assert window(name, START + 120).gauges("memory_used_bytes")[-1] == 204
+        assert window(name, START + 120).counts("generated_tokens")[-1] == 240
 
 
 def test_the_highest_is_the_same_however_long_the_time_that_is_shown(engine_says: Any) -> None:
@@ -165,7 +165,14 @@ def test_the_highest_is_the_same_however_long_the_time_that_is_shown(engine_says
         assert seen.highest("memory_bytes@demo") == 50, name
         assert seen.highest("memory_bytes@gone") is None
     assert seen.peaks("memory_used_bytes")[-1] == 900
-    assert seen.gauges("memory_used_bytes")[-1] == 500
+    assert seen.gauges("memory_used_bytes")[-1] == pytest.approx(1100 / 3)
+
+
+def test_the_highest_of_this_minute_is_known_at_once(engine_says: Any) -> None:
+    for at in (0, 60, 65):
+        engine_says(active_bytes=900 if at == 65 else 100)
+        record_readings(START + at)
+    assert {window(name, START + 65).highest("memory_used_bytes") for name in WINDOWS} == {900}
 
 
 def test_a_slot_without_its_last_minute_is_complete_after_a_pause(engine_says: Any) -> None:
