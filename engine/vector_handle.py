@@ -10,12 +10,11 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from engine import wire
 from engine.at_work import AtWork
-from engine.core.bundling import Input, Pending, plan_bundle
+from engine.core.bundling import Input, Turn, plan_bundle
 from engine.core.cost import FIRST_USE_SECONDS, CostModel
 from engine.core.delivery import VectorDelivery
 from engine.core.limits import NO_LIMITS, Limits
@@ -50,12 +49,13 @@ class Computer(Protocol):
     def event(self, result: Any, *, place: int, dimensions: int | None) -> wire.Event: ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class _Long:
-    """An input that takes several turns, and how far it is."""
+    """An input that takes several turns, and how far it is. `is_due`: others had the last turn."""
 
     input: Input
     row: LongRow
+    is_due: bool = False
 
 
 class _Place:
@@ -108,7 +108,6 @@ class VectorHandle:
         self._live: dict[str, VectorRequest] = {}
         self._place = _Place(self._live)
         self._long: _Long | None = None
-        self._long_is_due = False
         self._suspects: list[Input] = []  # of a bundle that failed: computed one by one
 
     @property
@@ -190,87 +189,66 @@ class VectorHandle:
         seconds = self.pace.turn_seconds(someone_decodes=others is not None)
         if others is not None:
             seconds = min(seconds, others.stall_seconds)
-        bundle = self._next_bundle(seconds, limits)
-        if not self._may_compute(bundle, seconds, limits):
+        turn = self._decide(seconds, limits)
+        if turn is None:
             limits.turnstile.note_refused(self._place)
             return events
         if self._place.passed_since is not None:
             limits.turnstile.note_admitted(self._place)
-        width = self._width(seconds, limits, context=self._num_computed(bundle))
-        self._make_room(bundle, width, limits)
-        events += self._announce(bundle)
-        self._at_work.note(self, frozenset(one.request_id for one in bundle))
+        limits.make_room(self._needed_bytes(turn), 0)  # the prefix cache gives way
+        events += self._announce(turn.bundle)
+        self._at_work.note(self, frozenset(one.request_id for one in turn.bundle))
         started = self._clock()
         try:
-            with self._vitals.stall.working(self._expected_seconds(bundle, seconds)):
-                results, num_tokens = self._compute(bundle, width)
+            with self._vitals.stall.working(self._expected_seconds(turn, seconds)):
+                results = self._compute(turn)
         # A failure ends the request that caused it, and only that one.
         except Exception as error:
-            return events + self._recover(bundle, error)
+            return events + self._recover(turn.bundle, error)
         self._at_work.note(self, frozenset())
-        self._learn(num_tokens, self._clock() - started, others)
-        return events + self._answer(bundle, results)
+        self._learn(turn, self._clock() - started, others)
+        return events + self._answer(turn.bundle, results)
 
-    def _may_compute(self, bundle: tuple[Input, ...], seconds: float, limits: Limits) -> bool:
-        """One that does not fit beside others' rows waits for them; with nobody there it goes on:
-        it is as small as it can be."""
-        if limits.is_quiet or self._long is not None:
-            return True
-        longest = max(len(one.token_ids) for one in bundle)
-        num_tokens = min(longest, self._width(seconds)) if len(bundle) == 1 else longest
-        if self._estimate is None:
-            return True
-        return limits.has_room(self._estimate.bundle_bytes(len(bundle), num_tokens))
+    def _decide(self, seconds: float, limits: Limits) -> Turn | None:
+        """A long row shares its turns with what fits into one, and beside it. None: what is next
+        waits for others' rows."""
+        width = self._width(seconds, limits)
+        bundle = self._next_bundle(seconds, width, limits)
+        if bundle and self._may_begin(bundle, seconds, limits):
+            return Turn.of(bundle, width)
+        return None if self._long is None else self._next_piece(self._long, seconds, limits)
 
-    def _fits(self, limits: Limits, num_rows: int, num_tokens: int) -> bool:
-        if self._estimate is None:
-            return True
-        return self._estimate.bundle_bytes(num_rows, num_tokens) <= limits.room_bytes
-
-    def _make_room(self, bundle: tuple[Input, ...], width: int, limits: Limits) -> None:
-        """The prefix cache gives way."""
-        if self._estimate is not None:
-            longest = max(len(one.token_ids) for one in bundle)
-            num_tokens = min(longest, width) if len(bundle) == 1 else longest
-            limits.make_room(self._estimate.bundle_bytes(len(bundle), num_tokens), 0)
-
-    def _next_bundle(self, seconds: float, limits: Limits) -> tuple[Input, ...]:
-        """A long row shares its turns with what fits into one."""
-        if self._suspects and self._long is None:
+    def _next_bundle(self, seconds: float, width: int, limits: Limits) -> tuple[Input, ...]:
+        if self._long is None and self._suspects:
             return (self._suspects[0],)
-        pending = self._pending(seconds, limits)
-        if self._long is not None and (self._long_is_due or not pending):
-            self._long_is_due = False
-            return (self._long.input,)
-        self._long_is_due = True
+        pending = [live.pending for live in self._live.values()]
+        if self._long is not None:
+            # Not the row itself either: turns may have become longer since it was begun.
+            beside = (one.shorter(width, but=self._long.input) for one in pending)
+            pending = [one for one in beside if one.inputs and not self._long.is_due]
+        if not pending:
+            return ()
         return plan_bundle(
             pending,
             cost=self._cost,
             seconds=seconds,
             now=self._clock(),
             max_rows=self.pace.max_rows,
-            fits=partial(self._fits, limits),
+            fits=lambda *size: self._bundle_bytes(*size) <= limits.room_bytes,
         )
 
-    def _pending(self, seconds: float, limits: Limits) -> list[Pending]:
-        """Beside a long row: what is short, and not the row itself, for turns may have become
-        longer since it was begun."""
-        pending = [live.pending for live in self._live.values()]
-        if self._long is None:
-            return pending
-        width, begun = self._width(seconds, limits), self._long.input
-        return [
-            dataclasses.replace(one, inputs=short)
-            for one in pending
-            if (short := [i for i in one.inputs if i is not begun and len(i.token_ids) <= width])
-        ]
+    def _may_begin(self, bundle: tuple[Input, ...], seconds: float, limits: Limits) -> bool:
+        """What does not fit beside rows, in a turn as long as its time allows, waits for them. With
+        nobody there it goes on: it is as small as it can be."""
+        if limits.is_quiet or self._long is not None:
+            return True
+        return limits.has_room(self._needed_bytes(Turn.of(bundle, self._width(seconds))))
 
-    def _is_long(self, bundle: tuple[Input, ...]) -> bool:
-        """It is the row that was begun."""
-        return self._long is not None and bundle == (self._long.input,)
-
-    def _num_computed(self, bundle: tuple[Input, ...]) -> int:
-        return self._long.row.num_computed if self._long and self._is_long(bundle) else 0
+    def _next_piece(self, long: _Long, seconds: float, limits: Limits) -> Turn:
+        """It goes on whatever memory there is: its end gives most of it back."""
+        start = long.row.num_computed
+        width = min(self._width(seconds, limits, context=start), long.row.num_left)
+        return Turn(bundle=(long.input,), width=width, start=start, is_piece=True)
 
     def _width(self, seconds: float, limits: Limits = NO_LIMITS, *, context: int = 0) -> int:
         """How many tokens of one row fit into a turn, and into memory."""
@@ -286,32 +264,36 @@ class VectorHandle:
             at_least=min(at_most, self.pace.least_slice_tokens),
         )
 
-    def _compute(self, bundle: tuple[Input, ...], width: int) -> tuple[Sequence[Any] | None, int]:
-        """The results, if they are ready; and how many tokens were computed, padding included."""
-        longest = max(len(one.token_ids) for one in bundle)
-        if len(bundle) > 1 or (longest <= width and not self._is_long(bundle)):
-            return self._runner.run([one.token_ids for one in bundle]), longest * len(bundle)
-        if self._long is None:
-            self._long = _Long(bundle[0], self._runner.begin(bundle[0].token_ids))
-        assert self._is_long(bundle), "nobody gets what another's text gives"
-        num_tokens = min(width, self._long.row.num_left)
-        results = self._runner.go_on(self._long.row, num_tokens)
-        if results is not None:
-            self._long = None
-        return results, num_tokens
+    def _needed_bytes(self, turn: Turn) -> int:
+        return self._bundle_bytes(len(turn.bundle), turn.width)
 
-    def _expected_seconds(self, bundle: tuple[Input, ...], seconds: float) -> float:
-        longest = max(len(one.token_ids) for one in bundle)
-        predicted = self._cost.predict(longest, rows=len(bundle))
+    def _bundle_bytes(self, num_rows: int, num_tokens: int) -> int:
+        return self._estimate.bundle_bytes(num_rows, num_tokens) if self._estimate else 0
+
+    def _compute(self, turn: Turn) -> Sequence[Any] | None:
+        """The results, if they are ready."""
+        if self._long is not None:
+            self._long.is_due = not turn.is_piece
+        if not turn.is_piece:
+            return self._runner.run([one.token_ids for one in turn.bundle])
+        (one,) = turn.bundle
+        long = self._long or _Long(one, self._runner.begin(one.token_ids))
+        assert long.input is one, "nobody gets what another's text gives"
+        results = self._runner.go_on(long.row, turn.width)
+        self._long = long if results is None else None
+        return results
+
+    def _expected_seconds(self, turn: Turn, seconds: float) -> float:
+        predicted = self._cost.predict(turn.width, start=turn.start, rows=len(turn.bundle))
         return min(predicted, seconds) + FIRST_USE_SECONDS
 
-    def _learn(self, num_tokens: int, seconds: float, others: Pace | None) -> None:
+    def _learn(self, turn: Turn, seconds: float, others: Pace | None) -> None:
         self.last_used_at = self._clock()
         context = self._long.row.num_computed if self._long is not None else 0
-        self._cost.learn(tokens=num_tokens, context=context, seconds=seconds)
+        self._cost.learn(tokens=turn.num_tokens, context=context, seconds=seconds)
         if others is not None:
             self._ledger.book_slice(seconds, share=others.decode_share)
-        self._vitals.note_progress(prefilled_tokens=num_tokens)
+        self._vitals.note_progress(prefilled_tokens=turn.num_tokens)
 
     def _announce(self, bundle: tuple[Input, ...]) -> Events:
         now = self._wall_clock()

@@ -40,6 +40,34 @@ class Pending:
     def num_tokens(self) -> int:
         return sum(len(one.token_ids) for one in self.inputs)
 
+    def shorter(self, most_tokens: int, *, but: Input) -> Pending:
+        """The same with none that are longer, and without `but`."""
+        inputs = [i for i in self.inputs if i is not but and len(i.token_ids) <= most_tokens]
+        return dataclasses.replace(self, inputs=inputs)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What is computed next: `width` tokens of each row. Those of a piece follow `start` others of
+    its one row; all other rows are whole, and padded."""
+
+    bundle: tuple[Input, ...]
+    width: int
+    start: int = 0
+    is_piece: bool = False
+
+    @classmethod
+    def of(cls, bundle: tuple[Input, ...], most_tokens: int) -> Turn:
+        """A row that is longer begins with a piece. It is alone."""
+        longest = max(len(one.token_ids) for one in bundle)
+        is_piece = len(bundle) == 1 and longest > most_tokens
+        return cls(bundle=bundle, width=most_tokens if is_piece else longest, is_piece=is_piece)
+
+    @property
+    def num_tokens(self) -> int:
+        """Padding included."""
+        return self.width * len(self.bundle)
+
 
 def plan_bundle(
     pending: Sequence[Pending],

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine import wire
 from engine.at_work import AtWork
+from engine.core.cost import CostModel
 from engine.core.delivery import VectorDelivery
 from engine.core.pacing import Pace, TimeLedger
 from engine.metrics import Vitals
@@ -64,10 +65,16 @@ class FakeComputer:
 
 class Rig:
     def __init__(
-        self, *, estimate: Estimate | None = None, at_work: AtWork | None = None, **changes: Any
+        self,
+        *,
+        computer: type[FakeComputer] = FakeComputer,
+        estimate: Estimate | None = None,
+        cost: CostModel | None = None,
+        at_work: AtWork | None = None,
+        **changes: Any,
     ) -> None:
         self.clock = FakeClock()
-        self.computer = FakeComputer(self.clock)
+        self.computer = computer(self.clock)
         self.ledger = TimeLedger()
         vitals = Vitals(
             engine_name="e", memory=FakeMemory(), clock=self.clock, wall_clock=self.clock
@@ -76,6 +83,7 @@ class Rig:
             wire.ModelSpec(name="m", path="m", kind=wire.ModelKind.EMBED, **changes),
             runner=self.computer,
             estimate=estimate,
+            cost=cost,
             at_work=at_work,
             ledger=self.ledger,
             vitals=vitals,
