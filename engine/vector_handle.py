@@ -240,7 +240,7 @@ class VectorHandle:
     def _may_begin(self, bundle: tuple[Input, ...], seconds: float, limits: Limits) -> bool:
         """What does not fit beside rows, in a turn as long as its time allows, waits for them. With
         nobody there it goes on: it is as small as it can be."""
-        if limits.is_quiet or self._long is not None:
+        if limits.is_quiet and self._long is None:
             return True
         return limits.has_room(self._needed_bytes(Turn.of(bundle, self._width(seconds))))
 
@@ -289,7 +289,7 @@ class VectorHandle:
 
     def _learn(self, turn: Turn, seconds: float, others: Pace | None) -> None:
         self.last_used_at = self._clock()
-        context = self._long.row.num_computed if self._long is not None else 0
+        context = turn.start + turn.width / 2
         self._cost.learn(tokens=turn.num_tokens, context=context, seconds=seconds)
         if others is not None:
             self._ledger.book_slice(seconds, share=others.decode_share)

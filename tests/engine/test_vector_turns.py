@@ -1,5 +1,5 @@
-"""The law that holds in any history of vectors: every request gets its own results, each once, and
-one end.
+"""What turns of vectors learn, and the law that holds in any history of them: every request gets
+its own results, each once, and one end.
 """
 
 from __future__ import annotations
@@ -8,17 +8,65 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from engine import wire
+from engine.core.cost import CostModel
 from engine.core.limits import Limits
 from engine.core.step import UndefinedNumbers
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from tests.engine.sizing.configs import QWEN3_8B
-from tests.engine.test_vector_handle import PACE, FakeComputer, Long, Rig
+from tests.engine.test_vector_handle import PACE, SECONDS_PER_TOKEN, FakeComputer, Long, Rig
 
+SECONDS_PER_PAIR = 1e-6  # of a token and one before it
 NUM_HISTORIES = 1500
 ESTIMATE = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=True))
 BAD, UNDEFINED = 1, 2  # tokens that break the device, and that lead to no number
+
+
+class Attentive(FakeComputer):
+    """Its time grows with what stands before a token."""
+
+    def run(self, rows: Sequence[tuple[int, ...]]) -> list[Any]:
+        longest = max(map(len, rows))
+        self._clock.now += len(rows) * longest * longest / 2 * SECONDS_PER_PAIR
+        return super().run(rows)
+
+    def go_on(self, long: Long, num_tokens: int) -> list[Any] | None:
+        self._clock.now += num_tokens * (long.num_computed + num_tokens / 2) * SECONDS_PER_PAIR
+        return super().go_on(long, num_tokens)
+
+
+def test_what_a_long_row_and_texts_beside_it_cost_is_learned() -> None:
+    cost = CostModel()
+    rig = Rig(computer=Attentive, cost=cost, stall_ms=50)
+    rig.add("long", (1,) * 5000)
+    for number in range(10):
+        rig.add(f"short{number}", (1,) * 80)
+        rig.turn()
+        rig.turn()
+    rig.finish()
+    for tokens, start in ((80, 0), (200, 0), (100, 2000), (100, 4000)):
+        pairs = tokens * (start + tokens / 2)
+        seconds = tokens * SECONDS_PER_TOKEN + pairs * SECONDS_PER_PAIR
+        assert cost.predict(tokens, start=start) == pytest.approx(seconds, rel=0.03)
+
+
+@pytest.mark.parametrize("is_quiet", [False, True])
+def test_what_does_not_fit_beside_a_long_row_waits_and_the_row_goes_on(is_quiet: bool) -> None:
+    rig = Rig(estimate=ESTIMATE, stall_ms=10)
+    rig.add("long", (1,) * 500)
+    rig.turn()
+    rig.add("short", (2,) * 20)
+    short_of_memory = Limits(free_bytes=10, is_quiet=is_quiet)
+    while "long" not in {name for name, one in rig.events.items() if len(one) > 1}:
+        assert "short" not in rig.events
+        num_runs = len(rig.computer.runs)
+        rig.note(rig.handle.turn(limits=short_of_memory))
+        assert len(rig.computer.runs) == num_runs + 1
+    rig.finish()
+    assert rig.scores("short") == {0: 40}
 
 
 def test_a_long_row_has_every_other_turn_while_short_texts_keep_coming() -> None:
