@@ -32,6 +32,10 @@ class Urgency:
     def __init__(self) -> None:
         self._streaming: set[str] = set()
 
+    def forget(self, request_id: str) -> None:
+        """It was taken away, or comes anew."""
+        self._streaming.discard(request_id)
+
     def of(self, events: Sequence[Published]) -> tuple[Haste, list[str]]:
         """And whose events are in haste."""
         haste, streaming, request_ids = Haste.NONE, self._streaming, []

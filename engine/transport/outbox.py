@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from engine.core.delivery import AnyDelivery
+from engine.core.delivery import AnyDelivery, Dropped
 from engine.transport.bundle import INTERVAL_SECONDS, Haste, Published, Urgency, bundled
 from engine.transport.former_lives import Entry, FormerLives
+from engine.transport.inbox import Received
 
 _One = TypeVar("_One")
 
@@ -30,9 +31,15 @@ class Outbox:
         self._kept: list[Entry] = []
         self._all_taken_at = float("-inf")
 
-    def note_taken(self, deliveries: Iterable[AnyDelivery]) -> None:
-        """By the model thread: what it says from now on is of these."""
-        self._entries.extend(deliveries)
+    def note_taken(self, received: Iterable[Received]) -> None:
+        """By the model thread: what it says from now on is of these deliveries, and of nobody who
+        was dropped."""
+        for one in received:
+            if isinstance(one, AnyDelivery):
+                self._urgency.forget(one.work.request_id)
+                self._entries.append(one)
+            elif isinstance(one, Dropped):
+                self._urgency.forget(one.request_id)
 
     def put(self, events: Sequence[Published]) -> Haste:
         """The model thread's."""

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from engine import wire
-from engine.core.delivery import AnyDelivery
 from engine.core.guests import NO_INVITATIONS, Invitation
 from engine.core.lives import UNKNOWN_LIVES, Lives
 from engine.transport.bundle import Haste, Published
@@ -113,7 +112,7 @@ class Transport:
         Raises TransportDied.
         """
         received = self._inbox.take(wait_seconds)
-        self._outbox.note_taken(one for one in received if isinstance(one, AnyDelivery))
+        self._outbox.note_taken(received)
         return received
 
     def want(

@@ -7,7 +7,9 @@ import math
 import pytest
 
 from engine import wire
+from engine.core.delivery import Dropped
 from engine.transport.bundle import INTERVAL_SECONDS, Haste, Published
+from engine.transport.inbox import Received
 from engine.transport.outbox import Outbox
 from tests.fakes import FakeClock, make_delivery, make_work
 from tests.makers import make_delta, make_finished
@@ -84,6 +86,14 @@ def test_what_is_kept_of_a_former_life_is_void(outbox: Outbox, clock: FakeClock)
     told = outbox.take()
     assert kinds(told) == [("b", "Delta"), ("a", "Delta")]
     assert token_ids(told) == [1, 7]
+
+
+@pytest.mark.parametrize("message", [Dropped(request_id="a"), make_delivery(make_work("a"))])
+def test_who_was_taken_away_has_a_first_token_again(outbox: Outbox, message: Received) -> None:
+    """And who never comes again leaves nothing here."""
+    assert outbox.put([("a", make_delta(1))]) is Haste.NONE
+    outbox.note_taken([message])
+    assert outbox.put([("a", make_delta(2))]) is Haste.FIRST
 
 
 def test_at_the_end_all_goes(outbox: Outbox) -> None:
