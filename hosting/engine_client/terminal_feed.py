@@ -1,12 +1,10 @@
-"""The ids of ended requests, each handed to one consumer until it is acknowledged.
+"""The ids of ended requests, each handed to one process until it is acknowledged.
 
 It does not know what is done with them.
 """
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 
 import redis
@@ -14,11 +12,13 @@ import redis
 from engine import wire
 from hosting.engine_client.connection import connect, speaking_to_redis
 
-RECLAIM_IDLE_MS = 30_000  # an id unacknowledged for so long belongs to a consumer that died
+RECLAIM_IDLE_MS = 30_000  # an id unacknowledged for so long belongs to a process that died
 RECLAIM_SECONDS = 10.0
 MAX_IDS = 64
 MAX_BLOCK_MS = 1000
 _FIRST = "0-0"
+# Of all processes, for Redis keeps names for ever; it times each id that was handed out by itself.
+_CONSUMER = "ledger"
 
 
 class TerminalFeed:
@@ -26,11 +26,10 @@ class TerminalFeed:
 
     def __init__(self, redis_url: str | None = None) -> None:
         self._redis = connect(redis_url or _url_of_settings(), block_ms=MAX_BLOCK_MS)
-        self._consumer = f"{socket.gethostname()}-{os.getpid()}"
         self.begin()
 
     def begin(self) -> None:
-        """Hand out first what this or another consumer left unacknowledged, however short ago.
+        """Hand out first what this or another process left unacknowledged, however short ago.
 
         Where the other is alive both deal with it, which whoever reads must bear.
         """
@@ -68,7 +67,7 @@ class TerminalFeed:
     def _read(self, block_ms: int) -> list[tuple[str, str]]:
         answer = self._redis.xreadgroup(
             wire.Keys.TERMINAL_GROUP,
-            self._consumer,
+            _CONSUMER,
             {wire.Keys.TERMINAL: ">"},
             count=MAX_IDS,
             block=block_ms,
@@ -81,7 +80,7 @@ class TerminalFeed:
         answer = self._redis.xautoclaim(
             wire.Keys.TERMINAL,
             wire.Keys.TERMINAL_GROUP,
-            self._consumer,
+            _CONSUMER,
             self._reclaim_idle_ms,
             start_id=self._reclaim_from,
             count=MAX_IDS,

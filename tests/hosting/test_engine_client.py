@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -179,6 +181,24 @@ def test_what_a_consumer_holds_for_long_is_handed_to_another(
     )
 
     assert feed.read(10) == [(entry_id, "a")]
+
+
+_DIES_WITH_WHAT_IT_READ = """
+import sys
+from hosting.engine_client.terminal_feed import TerminalFeed
+feed = TerminalFeed(sys.argv[1])
+feed.read(10)
+assert len(feed.read(1000)) == 1
+"""
+
+
+def test_a_ledger_that_is_started_anew_leaves_nothing_in_redis_and_loses_nothing(rig: Rig) -> None:
+    for request_id in ("a", "b"):
+        end(rig, request_id)
+        ledger = [sys.executable, "-c", _DIES_WITH_WHAT_IT_READ, rig.url]
+        subprocess.run(ledger, check=True, timeout=60)
+    assert len(rig.redis.xinfo_consumers(wire.Keys.TERMINAL, wire.Keys.TERMINAL_GROUP)) == 1
+    assert [request_id for _, request_id in TerminalFeed(rig.url).read(10)] == ["a", "b"]
 
 
 def test_the_feed_goes_on_after_redis_lost_its_group(rig: Rig) -> None:
