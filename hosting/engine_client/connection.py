@@ -24,6 +24,11 @@ class EngineUnavailable(Exception):
     """The engine's Redis is away or does not answer."""
 
 
+def why_away(error: Exception) -> str:
+    """A time-out of asyncio says nothing."""
+    return str(error) or "it does not answer"
+
+
 @contextlib.contextmanager
 def speaking_to_redis() -> Iterator[None]:
     try:

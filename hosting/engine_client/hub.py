@@ -20,6 +20,7 @@ from hosting.engine_client.connection import (
     Connection,
     EngineUnavailable,
     connect_async,
+    why_away,
 )
 from hosting.engine_client.follower import Follower, Numbered
 from hosting.engine_client.reader import Reader
@@ -79,7 +80,7 @@ class Hub:
             return events
         except (redis.RedisError, TimeoutError) as error:
             if follower.redis_away.seconds() > AWAY_SECONDS:
-                raise EngineUnavailable(str(error)) from error
+                raise EngineUnavailable(why_away(error)) from error
             await asyncio.sleep(RETRY_SECONDS)
             return []
 

@@ -11,7 +11,7 @@ import uuid
 import redis
 
 from engine import wire
-from hosting.engine_client.connection import ANSWER_SECONDS, Connection
+from hosting.engine_client.connection import ANSWER_SECONDS, Connection, why_away
 from hosting.engine_client.follower import Follower
 
 BLOCK_MS = 3000
@@ -103,7 +103,7 @@ class Reader:
                 answer = await self._redis.xread(streams, count=COUNT, block=BLOCK_MS)
         except (redis.RedisError, TimeoutError) as error:
             if self._followers:
-                logger.warning("events are not read, Redis is away: %s", error)
+                logger.warning("events are not read, Redis is away: %s", why_away(error))
             self._doubt_all()
             await asyncio.sleep(RETRY_SECONDS)
             return

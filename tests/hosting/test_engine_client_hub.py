@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -54,6 +54,12 @@ async def following(hub: Hub, request_id: str = "a", after: int = -1) -> asyncio
     for _ in range(20):
         await asyncio.sleep(0.002)
     return task
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.002)
 
 
 async def in_thread(engine: Exchange, *events: wire.Event) -> None:
@@ -302,13 +308,19 @@ async def test_who_follows_before_and_who_after_a_loss_have_an_answer_each(
 
 
 async def test_a_follower_outlives_a_line_that_fell_silent(
-    rig: Rig, engine: Exchange, redis_line: RedisLine, monkeypatch: pytest.MonkeyPatch
+    rig: Rig,
+    engine: Exchange,
+    redis_line: RedisLine,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(reader, "BLOCK_MS", 100)
     for module in (reader, sys.modules[Hub.__module__]):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 0.2)
     task = await following(Hub(redis_line.url))
+    await until(lambda: rig.redis.info("clients")["blocked_clients"] == 1)
     redis_line.fall_silent()
+    await until(lambda: "events are not read, Redis is away: it does not answer" in caplog.messages)
     await in_thread(engine, *answer(3))
 
     assert await task == list(enumerate(rig.events("a")))
