@@ -8,6 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
+from engine.at_work import at_work_file
 from engine.cache.disk_tier import DiskLimits, DiskTier
 from engine.cache.files import Files
 from engine.cache.folders import FolderKeeper, FolderLock
@@ -15,6 +16,7 @@ from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.prefix import PrefixCache
 from engine.config import EngineConfig
+from engine.estimates import estimates_file
 from engine.model import snapshots
 
 _GIB = 1024**3
@@ -35,7 +37,8 @@ class Prefixes:
     ) -> None:
         folder = config.data_dir / "cache" / config.name
         self._lock = _take(folder)
-        self._keeper = FolderKeeper(folder.parent, self._lock)
+        notes = (at_work_file(config).parent, estimates_file(config).parent)
+        self._keeper = FolderKeeper(folder.parent, self._lock, notes=notes)
         disk = _open_disk(config, folder, files) if self._lock is not None else None
         rows = disk.index.take_rows() if disk else []
         self._io = CacheIO(disk, max_queued_bytes=_QUEUED_WRITE_BYTES) if disk else None

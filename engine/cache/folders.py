@@ -5,7 +5,8 @@
     engine-1~gone    on its way out
 
 An engine whose name never comes again hears of nothing that is to be forgotten. So what nobody has
-used for KEPT_SECONDS is deleted, by any engine of the same data folder. No engine's name has a `~`.
+used for KEPT_SECONDS is deleted, by any engine of the same data folder, and with it what is noted
+elsewhere in files of the engine's name. No engine's name has a `~`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
-KEPT_SECONDS = 7 * 86_400.0
+from engine.core.lives import KEPT_SECONDS
+
 LOOK_SECONDS = 3600.0
 _LOCK, _GONE = "~lock", "~gone"
 
@@ -33,13 +35,19 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        self._descriptor = os.open(folder.with_name(folder.name + _LOCK), flags, 0o600)
+        self._file = folder.with_name(folder.name + _LOCK)
+        self._take()
+        while os.fstat(self._descriptor).st_nlink == 0:  # it was deleted before it was locked
+            self.release()
+            self._take()
+
+    def _take(self) -> None:
+        self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._descriptor)
-            raise FolderTaken(f"another engine uses {folder}") from None
+            self.release()
+            raise FolderTaken(f"another engine has {self._file}") from None
 
     def touch(self) -> None:
         os.utime(self._descriptor)
@@ -47,6 +55,9 @@ class FolderLock:
     def unused_seconds(self) -> float:
         """Since it was touched; a folder that had no lock begins to count now."""
         return time.time() - os.fstat(self._descriptor).st_mtime
+
+    def delete(self) -> None:
+        self._file.unlink()
 
     def release(self) -> None:
         os.close(self._descriptor)
@@ -56,9 +67,12 @@ class FolderKeeper:
     """Touches the own lock and deletes what is abandoned beside it: at once, then every hour, in a
     thread of its own, for deleting takes as long as it takes."""
 
-    def __init__(self, directory: Path, lock: FolderLock | None) -> None:
+    def __init__(
+        self, directory: Path, lock: FolderLock | None, *, notes: Sequence[Path] = ()
+    ) -> None:
         self._directory = directory
         self._lock = lock
+        self._notes = notes
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cache-folders", daemon=True)
         self._thread.start()
@@ -72,28 +86,37 @@ class FolderKeeper:
             with contextlib.suppress(OSError):  # of a disk that is read only or gone
                 if self._lock is not None:
                     self._lock.touch()
-                delete_abandoned(self._directory)
+                delete_abandoned(self._directory, notes=self._notes)
             self._closing.wait(LOOK_SECONDS)
 
 
-def delete_abandoned(directory: Path) -> None:
-    """Delete what no engine has used for long. What cannot be deleted is left for the next time."""
-    for folder in _folders(directory):
+def delete_abandoned(directory: Path, *, notes: Sequence[Path] = ()) -> None:
+    """Delete what no engine has used for long, and its files in the folders `notes`. What cannot be
+    deleted is left for the next time."""
+    for name in _names(directory):
         with contextlib.suppress(OSError):
-            _retire(folder)
+            _retire(directory / name, notes)
     for gone in directory.glob(f"*{_GONE}"):
         shutil.rmtree(gone, ignore_errors=True)
 
 
-def _folders(directory: Path) -> Iterator[Path]:
-    return (one for one in directory.glob("*") if one.is_dir() and "~" not in one.name)
+def _names(directory: Path) -> set[str]:
+    """Of engines that have a folder here, or a lock."""
+    folders = {one.name for one in directory.glob("*") if one.is_dir() and "~" not in one.name}
+    return folders | {one.name.removesuffix(_LOCK) for one in directory.glob(f"*{_LOCK}")}
 
 
-def _retire(folder: Path) -> None:
+def _retire(folder: Path, notes: Sequence[Path]) -> None:
     """Renamed, which takes no time: an engine of this name that starts now is not held up."""
     lock = FolderLock(folder)
     try:
-        if lock.unused_seconds() > KEPT_SECONDS:
+        if lock.unused_seconds() <= KEPT_SECONDS:
+            return
+        with contextlib.suppress(FileNotFoundError):
             folder.rename(folder.with_name(folder.name + _GONE))
+        for file in (one for directory in notes for one in directory.glob("*")):
+            if file.stem == folder.name:
+                file.unlink()
+        lock.delete()
     finally:
         lock.release()

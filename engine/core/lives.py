@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+# What belongs to an engine's name outlasts its last life by so long, on disk and in Redis.
+KEPT_SECONDS = 7 * 86_400
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Lives:

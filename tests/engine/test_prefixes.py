@@ -11,9 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from engine.at_work import AtWork, at_work_file
 from engine.cache.folders import KEPT_SECONDS
 from engine.cache.report import cache_status
 from engine.config import EngineConfig
+from engine.estimates import estimates_file
 from engine.prefixes import Prefixes
 from tests.engine.cache.toys import arrays_of, make_rows, record_files
 from tests.waiting import wait_until
@@ -60,6 +62,19 @@ def test_a_disk_without_room_has_a_tier_that_says_so(
         assert not disk.save(row, arrays_of(row)).is_persisted
         told = cache_status(prefixes.cache).disk
         assert told is not None and told.hindrance
+
+
+def test_what_an_engine_noted_whose_name_never_came_again_is_deleted(
+    kept: Path, tmp_path: Path
+) -> None:
+    own = config(tmp_path)
+    AtWork(at_work_file(own))
+    estimates_file(own).parent.mkdir()
+    estimates_file(own).write_text("{}")
+    then = kept.stat().st_mtime - KEPT_SECONDS - 60
+    os.utime(kept.with_name("engine-1~lock"), (then, then))
+    with closing(Prefixes(config(tmp_path, name="engine-2"), ceiling_bytes=GIB)):
+        wait_until(lambda: not at_work_file(own).exists() and not estimates_file(own).exists())
 
 
 @pytest.mark.parametrize("settings", [{}, {"cache_disk_bytes": 0}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -55,6 +56,41 @@ def test_what_was_half_deleted_is_deleted(tmp_path: Path) -> None:
     (tmp_path / "gone~gone" / "a").mkdir(parents=True)
     delete_abandoned(tmp_path)
     assert not (tmp_path / "gone~gone").exists()
+
+
+def test_notes_and_locks_go_with_their_engine_s_name_and_no_others(tmp_path: Path) -> None:
+    cache, at_work, estimates = (tmp_path / name for name in ("cache", "at_work", "estimates"))
+    make_folder(cache, "pod", unused_seconds=KEPT_SECONDS + 60).joinpath("a", "record").unlink()
+    cache.joinpath("pod", "a").rmdir()
+    cache.joinpath("pod").rmdir()  # as of one that keeps nothing on disk
+    make_folder(cache, "pod.2", unused_seconds=KEPT_SECONDS - 60)
+    at_work.mkdir()
+    estimates.mkdir()
+    for name in ("pod", "pod.2"):
+        for file in (at_work / f"{name}.note", estimates / f"{name}.json"):
+            file.write_text("of an engine")
+    delete_abandoned(cache, notes=(at_work, estimates))
+    assert sorted(one.name for one in cache.iterdir()) == ["pod.2", "pod.2~lock"]
+    assert [one.name for one in at_work.iterdir()] == ["pod.2.note"]
+    assert [one.name for one in estimates.iterdir()] == ["pod.2.json"]
+
+
+def test_a_lock_that_was_deleted_while_it_was_opened_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a second engine could have the folder."""
+    flock, deleted = fcntl.flock, [tmp_path / "e~lock"]
+
+    def flock_late(descriptor: int, how: int) -> None:
+        if deleted:
+            deleted.pop().unlink()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock_late)
+    lock = FolderLock(tmp_path / "e")
+    with pytest.raises(FolderTaken):
+        FolderLock(tmp_path / "e")
+    lock.release()
 
 
 def test_a_folder_has_one_engine_at_a_time(tmp_path: Path) -> None:
