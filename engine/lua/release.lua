@@ -76,9 +76,19 @@ local function knows_work(leases)
   return false
 end
 
+-- Of engines that were not seen for so long that Redis has forgotten their last lives.
+local function forget_names()
+  for _, name in ipairs(redis.call('SMEMBERS', 'hearth:engines')) do
+    if redis.call('EXISTS', 'hearth:engine:' .. name, life_key(name)) == 0 then
+      redis.call('SREM', 'hearth:engines', name)
+    end
+  end
+end
+
 local leases = released_leases()
 local counts_all = why ~= 'unheld' and not knows_work(leases)
 for _, lease in ipairs(leases) do
   release(lease.id, lease.request, counts_all or named[lease.id])
 end
+if why == 'died' then forget_names() end
 return released

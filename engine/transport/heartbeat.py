@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from engine import wire
+from engine.core.lives import KEPT_SECONDS
 from engine.transport.connection import Outage, RedisAway, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
 
@@ -77,6 +78,8 @@ class Heartbeat:
         key = wire.Keys.engine(self._engine_name)
         former = self._redis.set(key, beat, ex=ALIVE_SECONDS, get=True)
         self._redis.sadd(wire.Keys.ENGINES, self._engine_name)
+        for kept in (wire.Keys.engine_life, wire.Keys.engine_forgot):
+            self._redis.expire(kept(self._engine_name), KEPT_SECONDS)
         if former != self._last_beat:
             self._disturb()
         self._last_beat = beat

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine import wire
+from engine.core.lives import KEPT_SECONDS
 from engine.transport.connection import Connection, Outage, RedisAway
 from engine.transport.inbox import Inbox
 
@@ -89,7 +90,7 @@ class Listener:
         has_news = self._forgot != self._cursors[wire.Keys.FORGET]
         if has_news and not self._inbox.has_orders and not self._is_clearing():
             self._forgot = self._cursors[wire.Keys.FORGET]
-            self._redis.set(self._forgot_key, self._forgot)
+            self._redis.set(self._forgot_key, self._forgot, ex=KEPT_SECONDS)
 
     def _read_configure(self) -> None:
         """Every second at least, so that a Configure whose message was lost counts too."""

@@ -45,6 +45,11 @@ class Keys:
         return f"hearth:engine:{name}"
 
     @staticmethod
+    def engine_life(name: str) -> str:
+        """String: which life of an engine took its leases."""
+        return f"hearth:life:{name}"
+
+    @staticmethod
     def engine_forgot(name: str) -> str:
         """String: the entry of FORGET up to which an engine has acted, in all its lives."""
         return f"hearth:engine-forgot:{name}"
