@@ -27,6 +27,7 @@ from engine.sizing.estimate import Estimate
 from engine.vector_request import VectorRequest
 
 Events = list[tuple[str, wire.Event]]
+_NOBODY: frozenset[str] = frozenset()
 logger = logging.getLogger(__name__)
 
 
@@ -204,8 +205,9 @@ class VectorHandle:
                 results = self._compute(turn)
         # A failure ends the request that caused it, and only that one.
         except Exception as error:
+            self._at_work.note(self, _NOBODY)
             return events + self._recover(turn.bundle, error)
-        self._at_work.note(self, frozenset())
+        self._at_work.note(self, _NOBODY)
         self._learn(turn, self._clock() - started, others)
         return events + self._answer(turn.bundle, results)
 

@@ -192,6 +192,14 @@ def test_a_bundle_of_vectors_is_at_work_and_no_other_request(file: Path, at_work
     assert word_in(file).at_work == {"killer", "beside it"}
 
 
+def test_a_bundle_that_failed_is_at_work_no_more(file: Path, at_work: AtWork) -> None:
+    rig = vectors.Rig(at_work=at_work)
+    rig.add("bad", (vectors.POISON, 2))
+    rig.add("beside it", (1, 2))
+    rig.turn()
+    assert word_in(file).at_work == frozenset()
+
+
 def test_a_model_that_goes_is_at_work_on_nothing(file: Path, at_work: AtWork) -> None:
     engine = Engine(at_work=at_work)
     engine.ask("a", max_tokens=500)
