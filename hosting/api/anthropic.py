@@ -19,7 +19,6 @@ from hosting.api.anthropic_request import (
     read_count_request,
     read_message_request,
 )
-from hosting.api.chat_request import ChatRequest
 from hosting.api.count_view import CountView
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller
@@ -54,6 +53,7 @@ class Messages(AnswerView):
 
 class CountTokens(CountView):
     error_form = staticmethod(anthropic_form)
+    read = staticmethod(read_count_request)
 
     @described(
         "count_tokens",
@@ -68,9 +68,6 @@ class CountTokens(CountView):
     )
     async def post(self, http_request: Request) -> Response:
         return Response({"input_tokens": await self.count(http_request)})
-
-    def read(self, body: dict[str, Any], caller: Caller) -> ChatRequest:
-        return read_count_request(body, caller)
 
 
 def _reply(

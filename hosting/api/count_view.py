@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rest_framework.request import Request
@@ -19,13 +20,11 @@ from hosting.engine_client import EngineUnavailable, StreamLost
 
 
 class CountView(AwaitedView):
-    """`post` of a subclass, which carries its description, puts `await self.count(request)` into
-    its dialect's form.
+    """A dialect gives `read`, which checks a body (raises ApiError, ValidationError or Refusal),
+    and `post`, which carries its description and puts `await self.count(request)` into its form.
     """
 
-    def read(self, body: dict[str, Any], caller: Caller) -> ChatRequest:
-        """Check the body. Raises ApiError, ValidationError or Refusal."""
-        raise NotImplementedError
+    read: Callable[[dict[str, Any], Caller], ChatRequest]
 
     async def count(self, http_request: Request) -> int:
         return await _counted(await in_database_thread(self._start)(http_request))

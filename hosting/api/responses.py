@@ -12,7 +12,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from hosting.api.answer_view import AnswerView
-from hosting.api.chat_request import ChatRequest
 from hosting.api.count_view import CountView
 from hosting.api.description import described
 from hosting.api.dialect import Call, Caller
@@ -53,6 +52,7 @@ class Responses(AnswerView):
 
 class CountInputTokens(CountView):
     error_form = staticmethod(error_form)
+    read = staticmethod(read_input_tokens_request)
 
     @described(
         "count_input_tokens",
@@ -66,6 +66,3 @@ class CountInputTokens(CountView):
     async def post(self, http_request: Request) -> Response:
         input_tokens = await self.count(http_request)
         return Response({"object": "response.input_tokens", "input_tokens": input_tokens})
-
-    def read(self, body: dict[str, Any], caller: Caller) -> ChatRequest:
-        return read_input_tokens_request(body, caller)
