@@ -8,39 +8,25 @@ It does not know the transport nor how a model computes. Owner: the model thread
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from engine import wire
 from engine.at_work import AtWork
 from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery, is_overdue
 from engine.core.guests import Invitation
-from engine.guard import MemoryGuard, Verdict
+from engine.guard import MemoryGuard
 from engine.handle import Events, ModelHandle
 from engine.load_failures import LoadFailures
+from engine.loading import Load, LoadGate, load_failed
 from engine.memory_report import ModelSize, model_memories
 from engine.residents import Residents
 from engine.shelf import Handle, LoadFailed, Shelf
 from engine.vector_handle import VectorHandle
 from engine.waiting_room import WaitingRoom
 
-_SHOWN_FRACTION = 0.05
-_LOOK_AGAIN_SECONDS = 0.1  # for room, while others keep theirs
 logger = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(kw_only=True)
-class _Loading:
-    spec: wire.ModelSpec
-    progress: Iterator[float | Handle]
-    shown: float = 0.0
-    is_to_leave: bool = False  # it was to be unloaded meanwhile
-
-    @property
-    def name(self) -> str:
-        return self.spec.name
 
 
 class ModelPool:
@@ -64,8 +50,8 @@ class ModelPool:
         self._wanted: dict[str, float] = {}  # commanded or pinned, since when
         self._failures = LoadFailures(clock)
         self._sizes: dict[str, ModelSize] = {}
-        self._loading: _Loading | None = None
-        self._may_look_at = float("-inf")
+        self._gate = LoadGate(shelf, guard, self.residents, clock=clock)
+        self._load: Load | None = None
 
     def close(self) -> None:
         """The process ends: what was learned stays."""
@@ -95,18 +81,16 @@ class ModelPool:
     @property
     def is_idle(self) -> bool:
         """Nothing can move: no rows, nothing loading."""
-        return self._loading is None and all(handle.is_idle for handle in self.handles)
+        return self._load is None and all(handle.is_idle for handle in self.handles)
 
     @property
     def is_loading(self) -> bool:
-        return self._loading is not None
+        return self._load is not None
 
     def statuses(self) -> tuple[wire.ModelStatus, ...]:
         statuses = [handle.status for handle in self.residents]
-        if (loading := self._loading) is not None:
-            statuses.append(
-                wire.ModelStatus(name=loading.name, state="loading", loaded_fraction=loading.shown)
-            )
+        if (load := self._load) is not None:
+            statuses.append(load.status)
         return (*statuses, *self._failures.statuses())
 
     @property
@@ -161,7 +145,7 @@ class ModelPool:
                     estimate=self._shelf.estimate(self._as_loaded(spec)),
                 )
             except LoadFailed as error:
-                self._failures.note(name, _load_failed(str(error)))
+                self._failures.note(name, load_failed(str(error)))
 
     def _as_loaded(self, spec: wire.ModelSpec) -> wire.ModelSpec:
         """A precision counts at the next load only."""
@@ -181,9 +165,6 @@ class ModelPool:
         pinned = (one for one in self.residents if self._is_pinned(one.spec.name))
         return sum(one.weight_bytes for one in pinned if one.spec.name != besides)
 
-    def _ceiling_bytes(self, name: str) -> int:
-        return self._specs[name].ceiling_bytes(self._guard.limit_bytes)
-
     def want(self, name: str) -> None:
         """Load this model even if nobody asks for an answer."""
         self._failures.forget(name)
@@ -198,8 +179,8 @@ class ModelPool:
         it next loads it again."""
         self._wanted.pop(name, None)
         self.residents.dismiss(name)
-        if self._loading is not None and self._loading.name == name:
-            self._loading.is_to_leave = True
+        if self._load is not None and self._load.spec.name == name:
+            self._load.is_to_leave = True
 
     def deliver(self, delivery: AnyDelivery) -> Events:
         name, request_id = delivery.work.model, delivery.work.request_id
@@ -246,79 +227,42 @@ class ModelPool:
     def advance(self) -> Events:
         """One portion of a load, or the next decision about what to load or unload."""
         self._unload_departed()
-        if self._loading is None:
-            return self._begin_next()
-        loading = self._loading
-        waiting = self._waiting.of_model(loading.name)
-        self._at_work.note_load(frozenset(one.work.request_id for one in waiting))
-        try:
-            progress = next(loading.progress)
-        except LoadFailed as error:
-            detail = str(error)
-        else:
-            return self._go_on(loading, progress)
-        # Only now nothing refers to what was loaded of it: the error's traceback did.
-        self._end_loading()
-        is_told = self._is_served(loading.spec)
-        events = self._fail(loading.name, _load_failed(detail)) if is_told else []
-        del loading
-        self._shelf.give_memory_back()
-        return events
-
-    def _go_on(self, loading: _Loading, progress: float | Handle) -> Events:
-        if isinstance(progress, float):
-            return self._show(loading, progress)
-        return self._finish_loading(loading, progress)
+        return self._begin_next() if self._load is None else self._go_on(self._load)
 
     def _begin_next(self) -> Events:
         since = self._wanted | self._waiting.since
         if not since:
             self.residents.dismiss_unused()
             return []
-        if self._clock() < self._may_look_at:
+        if not self._gate.may_look:
             return []
         name = min(since, key=lambda one: since[one])
-        try:
-            self._shelf.estimate(self._specs[name])
-            needed = self._shelf.weight_bytes(self._specs[name])
-        except LoadFailed as error:
-            return self._fail(name, _load_failed(str(error)))
-        lasting_bytes = self._shelf.lasting_bytes()
-        assessment = self._guard.assess_load(
-            needed_bytes=needed,
-            active_bytes=lasting_bytes,
-            ceiling_bytes=self._ceiling_bytes(name),
+        begun = self._gate.begin(
+            self._specs[name],
             pinned_bytes=self._pinned_bytes(besides=name),
+            waits_since=since[name],
         )
-        if assessment.verdict is Verdict.NEVER:
-            self._guard.note("refusal", model=name, num_bytes=needed)
-            failed = wire.Failed(code=wire.Code.DOES_NOT_FIT, detail=assessment.detail)
-            return self._fail(name, failed)
-        if assessment.verdict is Verdict.NOT_NOW:
-            self._make_room(waits_since=since[name])
-            return []
-        spec = self._specs[name]
-        self._shelf.shrink_cache(self._guard.loadable_bytes - needed)
-        logger.info("loading model", extra={"model": name})
-        self._loading = _Loading(spec=spec, progress=self._shelf.load(spec))
+        if isinstance(begun, wire.Failed):
+            return self._fail(name, begun)
+        self._load = begun
         return []
 
-    def _make_room(self, *, waits_since: float) -> None:
-        self._may_look_at = self._clock() + _LOOK_AGAIN_SECONDS
-        if not self.residents.dismiss_idle():
-            self.residents.dismiss_for(waits_since=waits_since)
-
-    def _show(self, loading: _Loading, fraction: float) -> Events:
-        if fraction - loading.shown < _SHOWN_FRACTION:
+    def _go_on(self, load: Load) -> Events:
+        waiting = [one.work.request_id for one in self._waiting.of_model(load.spec.name)]
+        self._at_work.note_load(frozenset(waiting))
+        progress = load.advance()
+        if progress is None:
             return []
-        loading.shown = fraction
-        event = wire.Loading(fraction=fraction)
-        waiting = self._waiting.of_model(loading.name)
-        return [(delivery.work.request_id, event) for delivery in waiting]
+        if isinstance(progress, float):
+            return [(request_id, wire.Loading(fraction=progress)) for request_id in waiting]
+        self._load = None
+        self._at_work.note_load(None)
+        if isinstance(progress, wire.Failed):
+            return self._fail(load.spec.name, progress) if self._is_served(load.spec) else []
+        return self._welcome(progress, is_to_leave=load.is_to_leave)
 
-    def _finish_loading(self, loading: _Loading, handle: Handle) -> Events:
-        name = loading.name
-        self._end_loading()
+    def _welcome(self, handle: Handle, *, is_to_leave: bool) -> Events:
+        name = handle.spec.name
         logger.info("model loaded", extra={"model": name})
         self._guard.note("load", model=name, num_bytes=handle.weight_bytes)
         self.residents.add(handle)
@@ -328,7 +272,7 @@ class ModelPool:
         self._failures.forget(name)
         handle.configure(self._as_loaded(self._specs[name]))
         self._measure()
-        if loading.is_to_leave:
+        if is_to_leave:
             self.residents.dismiss(name)  # who has asked for it since loads it again
         else:
             self._wanted.pop(name, None)
@@ -342,10 +286,6 @@ class ModelPool:
         """As it is, or was to be, loaded: it may have moved or gone meanwhile."""
         spec = self._specs.get(loaded.name)
         return spec is not None and (spec.path, spec.kind) == (loaded.path, loaded.kind)
-
-    def _end_loading(self) -> None:
-        self._loading = None
-        self._at_work.note_load(None)
 
     def _fail(self, name: str, failed: wire.Failed) -> Events:
         logger.error("model not loaded", extra={"model": name, "detail": failed.detail})
@@ -389,10 +329,6 @@ def _give(handle: Handle, delivery: AnyDelivery, *, load_seconds: float = 0.0) -
 def _too_late(delivery: AnyDelivery) -> wire.Failed:
     detail = "The request's deadline has passed before it began."
     return wire.Failed(code=wire.Code.DEADLINE_EXCEEDED, detail=detail, usage=delivery.usage)
-
-
-def _load_failed(detail: str) -> wire.Failed:
-    return wire.Failed(code=wire.Code.MODEL_LOAD_FAILED, detail=detail)
 
 
 def _not_found(name: str) -> wire.Failed:
