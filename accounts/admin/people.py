@@ -21,7 +21,7 @@ from unfold.forms import AdminPasswordChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts import audit, second_factors
-from accounts.access import end_use_of_person
+from accounts.access import end_sessions, end_use_of_person
 from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
 from accounts.admin.fresh_form import FreshForm
@@ -137,10 +137,13 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
         return self.inlines if obj else []
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        """Who is switched off is out at once: what they have running ends with it."""
+        """Who is switched off is out at once: what they have running ends with it. Nobody stays
+        signed in as a program."""
         super().save_model(request, obj, form, change)
         if change and not obj.is_active:
             end_use_of_person(obj)
+        elif change and obj.is_service:
+            end_sessions(obj)
 
     @admin.action(description="Reset second factors", permissions=["reset_factors"])
     def reset_factors(self, request: HttpRequest, queryset: QuerySet[User]) -> HttpResponse | None:

@@ -197,6 +197,17 @@ def test_who_is_switched_on_again_signs_in_again(
     assert check_api_key(secret).user == person
 
 
+def test_who_becomes_a_service_account_is_signed_out_for_good(
+    admin_page: Client, person: User, page: Client
+) -> None:
+    form = {"email": person.email, "name": person.name, "is_active": "on"} | NO_QUOTA
+    secret = create_api_key(user=person, name="laptop")[1]
+    for switch in ({"is_service": "on"}, {}):
+        admin_page.post(f"{PEOPLE}{person.pk}/change/", form | switch)
+        assert page.get("/accounts/keys/").url == "/accounts/sign-in/?next=/accounts/keys/"
+    assert check_api_key(secret).user == person
+
+
 ended_of: list[dict[str, int]] = []
 
 
