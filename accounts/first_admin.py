@@ -83,6 +83,7 @@ def _make_administrator(email: str, name: str, password: str) -> User:
     user = User.objects.filter(email=email).first() or User(email=email)
     user.name = name or user.name
     user.is_active = user.is_staff = user.is_superuser = True
+    user.is_service = False
     user.set_password(password)
     user.save()
     return user

@@ -41,7 +41,8 @@ class UserManager(BaseUserManager["User"]):
         list(self.filter(pk=pk).select_for_update(no_key=True).values_list("pk"))
 
     def administrators(self) -> models.QuerySet[User]:
-        return self.filter(is_superuser=True, is_active=True)
+        """Those who may do everything, and can sign in to do it."""
+        return self.filter(is_superuser=True, is_active=True, is_service=False)
 
     def is_last_administrator(self, person: User) -> bool:
         """Within a transaction: until it ends nobody else stops being one. It holds them, as `hold`

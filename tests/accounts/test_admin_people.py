@@ -113,6 +113,8 @@ def test_the_last_administrator_stays_one(
     response = admin_page.post(address, less)
     assert lost in response.context["adminform"].errors
     assert admin_page.post(address, form).status_code == 302
+    User.objects.create_superuser("program@example.org", is_service=True)  # it cannot sign in
+    assert lost in admin_page.post(address, less).context["adminform"].errors
     User.objects.create_superuser("second@example.org")
     assert admin_page.post(address, less).status_code == 302
 
