@@ -136,11 +136,13 @@ def shared_budget_of(group_id: int) -> SharedBudget | None:
     return _shared_budget(row) if row is not None and _shares(row) else None
 
 
-def lock_shared_budgets(budgets: Sequence[SharedBudget]) -> None:
-    """Until the transaction ends nobody else takes from them."""
-    ids = [budget.quota_id for budget in budgets]
-    if ids:
-        list(Quota.objects.filter(pk__in=ids).order_by("pk").select_for_update(of=("self",)))
+def lock_shared_budgets(budgets: Sequence[SharedBudget]) -> tuple[SharedBudget, ...]:
+    """Until the transaction ends nobody else takes from them. Those that are still there."""
+    if not budgets:
+        return ()
+    rows = Quota.objects.filter(pk__in=[budget.quota_id for budget in budgets])
+    held = {row.pk for row in rows.order_by("pk").select_for_update(of=("self",))}
+    return tuple(budget for budget in budgets if budget.quota_id in held)
 
 
 def _shares(row: Quota) -> bool:

@@ -66,7 +66,8 @@ def admit(asked: Asked) -> Terms:
     limits = allowance.effective
     _check_model(asked.user, limits, asked.model)
     max_tokens = _lowest(asked.max_tokens, limits.max_output_tokens)
-    lock_shared_budgets(allowance.shared)
+    shared = lock_shared_budgets(allowance.shared)
+    allowance = dataclasses.replace(allowance, shared=shared)
     now = timezone.now()
     meters = meters_of(asked.user, asked.api_key, allowance, now)
     for meter in meters:

@@ -106,6 +106,17 @@ def test_a_group_that_goes_leaves_its_people_their_answers(
     ask(people[0])
 
 
+def test_a_group_that_is_gone_pays_for_nothing_more(
+    ask: Ask, group: Group, people: list[User], settings: Any
+) -> None:
+    """Processes know it for a moment longer: who asks then is not told of an error."""
+    settings.SETTINGS_KEPT_SECONDS = 60
+    Quota.objects.create(group=group, shared_tokens_per_day=10_000)
+    assert ask(people[0]).paying_group_id == group.pk
+    Group.objects.get(pk=group.pk).delete()
+    assert ask(people[0]).paying_group_id is None
+
+
 def test_only_groups_share(person: User) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         Quota.objects.create(user=person, shared_tokens_per_day=1)
