@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from hosting.actions.generations import cancel_generation
+from hosting.actions.generations import cancel_open
 from hosting.models import Generation
 
 
 def end_open_generations(**whose: int) -> None:
     """`user_id` or `api_key_id` says whose."""
-    for generation in Generation.objects.open().filter(**whose):
-        cancel_generation(generation)
+    cancel_open(Generation.objects.filter(**whose))

@@ -14,7 +14,7 @@ from accounts.kept import Kept
 from accounts.models import User
 from accounts.prepared import Given, prepared
 from hosting.actions.forgetting import forget
-from hosting.actions.generations import cancel_generation, tenant_of
+from hosting.actions.generations import cancel_open, tenant_of
 from hosting.actions.hints import hint
 from hosting.actions.refusals import Refusal, not_found
 from hosting.models import Conversation, Generation, HostedModel, Message
@@ -86,8 +86,7 @@ def delete_conversations(conversations: Sequence[Conversation]) -> None:
     person_id, ids = conversations[0].owner_id, [one.pk for one in conversations]
     with transaction.atomic():
         generations = Generation.objects.filter(conversation__in=ids)
-        for generation in generations.open():
-            cancel_generation(generation)
+        cancel_open(generations)
         ended = generations.exclude(state__in=Generation.OPEN_STATES)  # the others when they end
         requests = [str(pk) for pk in ended.values_list("pk", flat=True)]
         Conversation.objects.filter(pk__in=ids).delete()

@@ -14,6 +14,7 @@ from hosting.actions.admission import Asked, Terms, admit, unlimited
 from hosting.actions.orders import Order, Submitted
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Generation
+from hosting.models.generation import GenerationQuerySet
 
 _PRIORITIES = {
     Generation.Kind.CHAT: wire.Priority.INTERACTIVE,
@@ -54,6 +55,12 @@ def cancel_generation(generation: Generation) -> None:
         open_row = Generation.objects.open().filter(pk=generation.pk)
         if open_row.update(is_cancel_requested=True):
             transaction.on_commit(partial(send_cancel, str(generation.pk)))
+
+
+def cancel_open(which: GenerationQuerySet) -> None:
+    """The same for all of these that are open, in the order in which settling locks them."""
+    for generation in which.open().order_by("pk"):
+        cancel_generation(generation)
 
 
 def submit(command: Submitted, line: str, *, is_again: bool = False) -> None:

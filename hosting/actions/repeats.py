@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from accounts.models import User
 from hosting.actions.admission import check_may_use
-from hosting.actions.generations import cancel_generation
+from hosting.actions.generations import cancel_open
 from hosting.actions.orders import Order
 from hosting.actions.refusals import Refusal
 from hosting.actions.served import start_served
@@ -89,8 +89,7 @@ def cancel_what_nobody_follows() -> None:
     for pk in left.values_list("pk", flat=True):
         with transaction.atomic():
             for one in left.filter(pk=pk).select_for_update():
-                for generation in Generation.objects.open().filter(pk__in=one.generation_ids):
-                    cancel_generation(generation)
+                cancel_open(Generation.objects.filter(pk__in=one.generation_ids))
                 one.followed_until = None
                 one.save(update_fields=["followed_until"])
 
