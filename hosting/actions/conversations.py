@@ -85,6 +85,7 @@ def delete_conversations(conversations: Sequence[Conversation]) -> None:
         return
     person_id, ids = conversations[0].owner_id, [one.pk for one in conversations]
     with transaction.atomic():
+        User.objects.hold(person_id)  # who is writing on in one of them has done so, or finds none
         generations = Generation.objects.filter(conversation__in=ids)
         cancel_open(generations)
         ended = generations.exclude(state__in=Generation.OPEN_STATES)  # the others when they end

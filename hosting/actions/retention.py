@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
+from accounts.models import User
 from accounts.retention import people_with_an_end
 from hosting.actions.conversations import delete_conversations
 from hosting.models import Conversation, Generation
@@ -29,7 +31,9 @@ def delete_old_conversations() -> int:
     """Those without a new message for longer than they are kept."""
     total = 0
     for person, limit in people_with_an_end("conversation_days"):
-        old = list(Conversation.objects.of(person.pk).filter(updated_at__lt=limit))
-        delete_conversations(old)
+        with transaction.atomic():
+            User.objects.hold(person.pk)  # what is written on in this moment is not old
+            old = list(Conversation.objects.of(person.pk).filter(updated_at__lt=limit))
+            delete_conversations(old)
         total += len(old)
     return total

@@ -7,17 +7,67 @@ from __future__ import annotations
 
 import datetime
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from django.db import transaction
 from django.utils import timezone
 
 from accounts.keys import create_api_key, revoke_api_key
-from accounts.models import ApiKey, User
+from accounts.models import ApiKey, Policy, User
+from hosting.actions.conversations import delete_conversation
 from hosting.actions.generations import start_generation
 from hosting.actions.orders import Order
-from hosting.models import Generation, HostedModel
+from hosting.actions.retention import delete_old_conversations
+from hosting.actions.turns import NewTurn, send_message
+from hosting.models import Conversation, Generation, HostedModel
 from tests.hosting.test_access_races import HELLO, HOLD_SECONDS, closing
+
+
+@pytest.fixture
+def conversation(person: User) -> Conversation:
+    last_month = timezone.now() - datetime.timedelta(days=31)
+    return Conversation.objects.create(owner=person, updated_at=last_month)
+
+
+def at_once(first: Callable[[], object], other: Callable[[], object]) -> None:
+    """`other` begins when `first` is done but not committed, and has some time before it is."""
+    is_done, is_over = threading.Event(), threading.Event()
+
+    def begin() -> None:
+        with transaction.atomic():
+            first()
+            is_done.set()
+            is_over.wait(HOLD_SECONDS)
+
+    def go_on() -> None:
+        is_done.wait()
+        other()
+        is_over.set()
+
+    with ThreadPoolExecutor() as threads:
+        both = [threads.submit(closing, call) for call in (begin, go_on)]
+    for one in both:
+        one.result()
+
+
+def test_a_conversation_is_deleted_while_its_owner_writes_on(
+    person: User, model: HostedModel, conversation: Conversation
+) -> None:
+    turn = NewTurn(content="And then?", conversation=conversation.pk)
+    at_once(lambda: send_message(person, turn), lambda: delete_conversation(conversation))
+    assert not Conversation.objects.exists()
+    assert Generation.objects.get().is_cancel_requested
+
+
+def test_an_old_conversation_that_is_written_on_in_that_moment_stays(
+    person: User, model: HostedModel, conversation: Conversation
+) -> None:
+    Policy.objects.create(pk=1, conversation_days=30)
+    turn = NewTurn(content="And then?", conversation=conversation.pk)
+    at_once(lambda: send_message(person, turn), delete_old_conversations)
+    assert [message.content for message in conversation.messages.all()] == ["And then?", ""]
 
 
 def test_who_loses_access_is_in_nobodys_way_who_settles(person: User, model: HostedModel) -> None:
