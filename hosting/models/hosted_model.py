@@ -46,6 +46,10 @@ class HostedModelQuerySet(models.QuerySet["HostedModel"]):
     def enabled(self) -> HostedModelQuerySet:
         return self.filter(is_enabled=True)
 
+    def folders(self) -> list[str]:
+        """Where their weights are; what is still to be fetched has none."""
+        return [model.path for model in self if model.path]
+
 
 class HostedModel(models.Model):
     """One servable model. Limits and sampling defaults are None where the model's own are used."""

@@ -215,6 +215,19 @@ def test_deleting_a_model_says_what_follows_and_what_stays(
         assert "The weights stay on disk, in /models/demo." in html
 
 
+def test_deleting_several_models_names_the_folders_that_there_are(
+    admin_page: Client, model: HostedModel
+) -> None:
+    """What is still to be fetched has none."""
+    others = [("coming", ""), ("other", "/models/other"), ("late", "")]
+    rows = [model, *(HostedModel.objects.create(name=name, path=path) for name, path in others)]
+    chosen = {"action": "delete_selected", "_selected_action": [row.pk for row in rows]}
+    html = " ".join(admin_page.post(MODELS, chosen).content.decode().split())
+    assert "The weights stay on disk, in /models/demo, /models/other." in html
+    chosen["_selected_action"] = [rows[1].pk, rows[3].pk]
+    assert "stay on disk" not in admin_page.post(MODELS, chosen).content.decode()
+
+
 def test_a_removed_model_is_no_longer_served(
     admin_page: Client, model: HostedModel, redis_url: str
 ) -> None:
