@@ -65,7 +65,8 @@ class User(AbstractBaseUser, PermissionsMixin):
     is_active = models.BooleanField(
         "active",
         default=True,
-        help_text="Off: cannot sign in, and none of this person's keys work.",
+        help_text="Off: signed out at once, what is being answered ends, and neither this "
+        "person nor their keys get in until it is on again. Nothing is deleted.",
     )
     is_staff = models.BooleanField(
         "administration", default=False, help_text="May open the administration pages."
