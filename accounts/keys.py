@@ -106,7 +106,7 @@ def rotate_api_key(
     old_ends_at = timezone.now() + overlap
     with transaction.atomic():
         User.objects.hold(key.user_id)  # as in `revoke_api_key`
-        locked = ApiKey.objects.select_for_update().get(pk=key.pk)
+        locked = ApiKey.objects.select_for_update(no_key=True).get(pk=key.pk)
         if not locked.is_usable or locked.replaced_by_id:
             raise NotRotatable
         successor, secret = create_api_key(

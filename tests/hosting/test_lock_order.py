@@ -14,12 +14,14 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from accounts.keys import create_api_key, revoke_api_key
-from accounts.models import ApiKey, Policy, User
+from accounts.keys import create_api_key, revoke_api_key, rotate_api_key
+from accounts.models import ApiKey, Policy, UsageRecord, User
 from hosting.actions.conversations import delete_conversation
 from hosting.actions.generations import start_generation
 from hosting.actions.orders import Order
+from hosting.actions.outcome import cancelled_before_start
 from hosting.actions.retention import delete_old_conversations
+from hosting.actions.settling import close_generation
 from hosting.actions.turns import NewTurn, send_message
 from hosting.models import Conversation, Generation, HostedModel
 from tests.hosting.test_access_races import HELLO, HOLD_SECONDS, closing
@@ -93,6 +95,20 @@ def test_who_loses_access_is_in_nobodys_way_who_settles(person: User, model: Hos
         threads.submit(closing, revoke).result()
         settling.result()
     assert Generation.objects.filter(is_cancel_requested=True).count() == 2
+
+
+def test_a_busy_key_is_replaced_while_its_answers_are_settled(
+    person: User, model: HostedModel
+) -> None:
+    """Their lines in the ledger refer to it."""
+    key = create_api_key(user=person, name="script")[0]
+    generation = started(person, model, key)
+    no_time = datetime.timedelta()
+    at_once(
+        lambda: close_generation(generation.pk, cancelled_before_start()),
+        lambda: rotate_api_key(key, overlap=no_time, by=person),
+    )
+    assert UsageRecord.objects.get().api_key == key
 
 
 def started(person: User, model: HostedModel, key: ApiKey) -> Generation:
