@@ -10,6 +10,14 @@ class HostingConfig(AppConfig):
     name = "hosting"
     verbose_name = "Models"
 
+    def ready(self) -> None:
+        from django.contrib.auth.models import Group
+        from django.db.models.signals import pre_delete
+
+        from hosting.actions.deleted_groups import hold_what_it_pays
+
+        pre_delete.connect(hold_what_it_pays, sender=Group)
+
 
 class HearthAdminConfig(admin_apps.AdminConfig):
     default = False

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.utils import timezone
 
 from accounts.keys import create_api_key, revoke_api_key, rotate_api_key
-from accounts.models import ApiKey, Policy, UsageRecord, User
+from accounts.models import ApiKey, Policy, Quota, UsageRecord, User
 from hosting.actions.conversations import delete_conversation
 from hosting.actions.generations import start_generation
 from hosting.actions.orders import Order
@@ -111,7 +112,32 @@ def test_a_busy_key_is_replaced_while_its_answers_are_settled(
     assert UsageRecord.objects.get().api_key == key
 
 
-def started(person: User, model: HostedModel, key: ApiKey) -> Generation:
+def test_a_group_is_deleted_while_what_it_pays_is_settled(person: User, model: HostedModel) -> None:
+    """Who meets its limit settles first, and then asks for more of what it shares."""
+    group = Group.objects.create(name="research")
+    group.user_set.add(person)
+    Quota.objects.create(group=group, shared_tokens_per_day=10_000)
+    generation = started(person, model)
+    begins = threading.Event()
+
+    def settle_and_ask() -> None:
+        close_generation(generation.pk, cancelled_before_start())
+        begins.set()
+        threading.Event().wait(HOLD_SECONDS)
+        started(person, model)
+
+    def delete() -> None:
+        begins.wait()
+        Group.objects.get(pk=group.pk).delete()
+
+    with ThreadPoolExecutor() as threads:
+        settling = threads.submit(closing, transaction.atomic(settle_and_ask))
+        threads.submit(closing, delete).result()
+        settling.result()
+    assert set(Generation.objects.values_list("paying_group", flat=True)) == {None}
+
+
+def started(person: User, model: HostedModel, key: ApiKey | None = None) -> Generation:
     kind = Generation.Kind.API
     order = Order(user=person, kind=kind, model=model, messages=HELLO, api_key=key)
     return start_generation(order)
