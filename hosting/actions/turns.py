@@ -13,7 +13,12 @@ from django.utils import timezone
 
 from accounts.limits import allowance_of
 from accounts.models import User
-from hosting.actions.conversations import branch_to, get_conversation, get_servable_model
+from hosting.actions.conversations import (
+    branch_to,
+    get_conversation,
+    get_message,
+    get_servable_model,
+)
 from hosting.actions.ended import counting_ended, settle_ended
 from hosting.actions.generations import start_generation
 from hosting.actions.hints import hint
@@ -83,11 +88,12 @@ def regenerate(answer: Message, *, model_name: str, options: TurnOptions, client
         raise Refusal("invalid_value", "Only answers can be regenerated.", field="message")
     conversation = answer.conversation
     model = _model_for(conversation, model_name)
-    question = answer.parent
+    question_id = answer.parent.pk
 
     def start() -> Message:
         with transaction.atomic():
             User.objects.hold(conversation.owner_id)
+            question = get_message(conversation.owner, question_id)
             return _start_answer(question, model=model, options=options, client=client)
 
     return counting_ended(conversation.owner, start)

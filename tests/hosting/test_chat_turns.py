@@ -10,7 +10,10 @@ from django.test import Client
 
 from accounts.models import Quota, User
 from engine import wire
+from hosting.actions.conversations import delete_conversation, get_message
+from hosting.actions.refusals import Refusal
 from hosting.actions.settling import settle_generation
+from hosting.actions.turns import TurnOptions, regenerate
 from hosting.models import Conversation, Generation, Message
 from tests.engine.transport.rig import Rig, emit
 from tests.hosting.failing_database import full_disk
@@ -162,6 +165,16 @@ def test_regenerating_makes_another_version(page: Client, rig: Rig) -> None:
     assert again["parent"] == first["user_message"]["id"]
     assert Message.objects.get(pk=first["answer"]["id"]).content == "Warm."
     assert Conversation.objects.get().active_leaf_id == uuid.UUID(again["id"])
+
+
+def test_what_was_deleted_a_moment_ago_is_not_regenerated(page: Client, person: User) -> None:
+    first = send(page).json()
+    answer = get_message(person, uuid.UUID(first["answer"]["id"]))
+    assert answer.parent is not None
+    delete_conversation(answer.conversation)
+    with pytest.raises(Refusal, match="message") as refused:
+        regenerate(answer, model_name="", options=TurnOptions(), client="")
+    assert refused.value.status == 404
 
 
 def test_only_answers_can_be_regenerated(page: Client, rig: Rig) -> None:
