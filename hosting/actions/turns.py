@@ -101,9 +101,15 @@ def regenerate(answer: Message, *, model_name: str, options: TurnOptions, client
 
 def start_title(conversation_id: uuid.UUID) -> Generation | None:
     """Ask for a title, after the first answer. None where it has one or nothing was answered."""
-    conversation = Conversation.objects.filter(pk=conversation_id, title="").first()
-    if conversation is None:
-        return None
+    untitled = Conversation.objects.filter(pk=conversation_id, title="")
+    with transaction.atomic():
+        for owner_id in untitled.values_list("owner", flat=True):
+            User.objects.hold(owner_id)  # who deletes it has done so, or stops this too
+        conversation = untitled.first()
+        return _start_title(conversation) if conversation is not None else None
+
+
+def _start_title(conversation: Conversation) -> Generation | None:
     answer = _first_answer(conversation)
     if answer is None or answer.parent is None:
         return None

@@ -20,10 +20,10 @@ from accounts.models import ApiKey, Policy, Quota, UsageRecord, User
 from hosting.actions.conversations import delete_conversation
 from hosting.actions.generations import start_generation
 from hosting.actions.orders import Order
-from hosting.actions.outcome import cancelled_before_start
+from hosting.actions.outcome import Answer, Outcome, cancelled_before_start
 from hosting.actions.retention import delete_old_conversations
 from hosting.actions.settling import close_generation
-from hosting.actions.turns import NewTurn, send_message
+from hosting.actions.turns import NewTurn, send_message, start_title
 from hosting.models import Conversation, Generation, HostedModel
 from tests.hosting.test_access_races import HELLO, HOLD_SECONDS, closing
 
@@ -62,6 +62,17 @@ def test_a_conversation_is_deleted_while_its_owner_writes_on(
     at_once(lambda: send_message(person, turn), lambda: delete_conversation(conversation))
     assert not Conversation.objects.exists()
     assert Generation.objects.get().is_cancel_requested
+
+
+def test_a_conversation_is_deleted_while_a_title_is_asked_for(
+    person: User, model: HostedModel, conversation: Conversation
+) -> None:
+    turn = send_message(person, NewTurn(content="Hello", conversation=conversation.pk))
+    done = Outcome(state=Generation.State.DONE, end="stop", answer=Answer(content="Hello."))
+    close_generation(turn.answer.generation.pk, done)
+    at_once(lambda: start_title(conversation.pk), lambda: delete_conversation(conversation))
+    assert not Conversation.objects.exists()
+    assert Generation.objects.get(kind=Generation.Kind.TITLE).is_cancel_requested
 
 
 def test_an_old_conversation_that_is_written_on_in_that_moment_stays(
