@@ -42,14 +42,16 @@ class LimitMet(LimitRefusal):
 
     def __init__(self, meter: Meter, wanted: int, *, wait_seconds: float) -> None:
         self.kind = "tokens" if meter.counts_tokens else "requests"
-        self.is_final = meter.is_spent(wanted)
-        self.retry_seconds = wait_seconds
+        self.is_final = not meter.limit or meter.is_spent(wanted)
+        self.retry_seconds = wait_seconds if meter.limit else None
         self.is_of_begun = meter.name == "requests_per_minute"
         self.group_id = meter.shared.group_id if meter.shared is not None else None
         code = "insufficient_quota" if self.is_final else "rate_limit_exceeded"
         super().__init__(code, f"{_sentence(meter)} {self._when(meter, wait_seconds)}", status=429)
 
     def _when(self, meter: Meter, wait_seconds: float) -> str:
+        if not meter.limit:
+            return "An administrator can change that."
         if meter.name == "max_concurrent":
             return "Wait until one has ended."
         if meter.name == "max_queued":

@@ -63,10 +63,11 @@ async def test_no_limit_no_header(
 
 
 async def test_a_met_limit_says_how_long_to_wait(
-    api: KeyedClient, quota: Quota, engine: ScriptedEngine
+    api: KeyedClient, quota: Quota, person: User, engine: ScriptedEngine
 ) -> None:
-    quota.requests_per_minute = 0
+    quota.requests_per_minute = quota.max_concurrent = 1
     await quota.asave()
+    await Generation.objects.acreate(user=person, kind=Generation.Kind.API, model_name="demo")
     response = await ask(api)
     error = response.json()["error"]
     assert response.status_code == 429
@@ -115,6 +116,19 @@ async def test_more_choices_than_there_may_ever_be_are_not_worth_a_retry(
     assert "Retry-After" not in response
     assert not await Generation.objects.aexists()
     assert (await ask(api, n=5)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "limit", ["max_concurrent", "requests_per_minute", "tokens_per_day", "tokens_per_month"]
+)
+async def test_who_may_have_nothing_is_not_told_to_wait(
+    api: KeyedClient, person: User, model: HostedModel, engine: ScriptedEngine, limit: str
+) -> None:
+    await Quota.objects.acreate(user=person, **{limit: 0})
+    response = await ask(api)
+    assert response.json()["error"]["message"].endswith(" An administrator can change that.")
+    assert (response.status_code, response["x-should-retry"]) == (429, "false")
+    assert "Retry-After" not in response
 
 
 async def test_choices_share_what_a_limit_leaves(
