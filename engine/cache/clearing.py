@@ -89,13 +89,16 @@ class Clearing:
 
     def _disown(self, nodes: Sequence[Node], owner: bytes) -> None:
         records: list[RecordKey] = []
+        waiting: list[RecordKey] = []  # to be written, as theirs still
         for node in nodes:
             if is_nobodys(node.owners - {owner}):
                 records += node.records()
                 continue
+            waiting += map(node.record, node.saving)
             ended_there = owner in node.boundary_owners
             self._records.discard_owner(node, owner)
             if ended_there and is_nobodys(node.boundary_owners):
                 records.append(node.record(Kind.BOUNDARY))
+        self._records.remove(waiting, tiers=(CacheTier.DISK,))
         self._records.remove(records)
         self._records.write_owners()

@@ -10,6 +10,7 @@ import pytest
 from engine.cache.clearing import SLICE_NODES
 from engine.cache.io_thread import CacheIO
 from engine.cache.memory_tier import MemoryTier
+from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.prefix import ModelRules, PrefixCache
 from engine.core.blocks import BLOCK_TOKENS
 from engine.wire import CacheTier
@@ -30,6 +31,7 @@ from .toys import (
 NUM_BLOCKS = 2 * SLICE_NODES + 1
 PROMPT = list(range(1, NUM_BLOCKS * BLOCK_TOKENS + 1))
 ASKED = query([*PROMPT, 7])
+PUBLICATION = owner_name(OwnerKind.PUBLICATION, "rules")
 
 ORDERS = pytest.mark.parametrize(
     "order",
@@ -137,3 +139,29 @@ def test_the_disk_has_nothing_of_a_large_order_in_the_end(tmp_path: Path) -> Non
     (row,) = io.disk.index.oldest(10)
     assert row.owners == {tenant("bob")}
     assert io.close(wait_seconds=10)
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+@pytest.mark.parametrize("owner", [tenant("ann"), PUBLICATION], ids=["person", "publication"])
+def test_what_waits_to_be_written_is_not_written_as_that_of_who_is_forgotten(
+    tmp_path: Path, owner: bytes, is_begun: bool
+) -> None:
+    """The engine may end before it can put that right."""
+    prompt = query(PROMPT[:600], owners=[owner])
+    io = CacheIO(make_disk(tmp_path), max_queued_bytes=1 << 30)
+    cache = PrefixCache(MemoryTier(budget_bytes=1 << 30), io, contents=CONTENTS)
+    cache.hold_writes(True)
+    compute(cache, prompt)
+    cache.persist(prompt)
+    if is_begun:
+        cache.hurry_writes()
+    compute(cache, query(PROMPT[:600], of="bob"))
+    cache.forget_owner(owner)
+    assert io.close(wait_seconds=10)
+    rows = make_disk(tmp_path).index.take_rows()
+    assert not any(owner in row.owners for row in rows)
+    assert len(record_files(tmp_path)) == len(rows)
+    cache.take_fetched()
+    assert cache.plan(query(PROMPT[:600], of="bob")).num_tokens == 599
+    statistics = cache.statistics
+    assert statistics.num_saved == statistics.num_persisted + statistics.num_dropped
