@@ -70,7 +70,6 @@ class PrefixCache:
         self.roots: dict[str, bytes] = {}  # by model, where its chains begin
         self._records = Records(memory, io, self.statistics, contents=contents, rows=rows)
         self.nodes = self._records.nodes
-        self._revive = contents.revive
         self._rules: dict[str, ModelRules] = {}
         self._clearing = Clearing(self._records)
         self._fetches = Fetches(io)
@@ -156,7 +155,7 @@ class PrefixCache:
 
     def count_fault(self, model: str) -> None:
         """Something here has raised."""
-        self.statistics.models[model].misses[Miss.FAULT.value] += 1
+        self.statistics.count_fault(model)
 
     def release(self, request_id: str) -> None:
         """The request has ended: what it used may leave, what it still wants from disk is void."""
@@ -375,7 +374,7 @@ class PrefixCache:
         if not self._fetches.note_read(read.request_id, read.record) or node is None:
             return
         if read.record.kind not in node.in_memory:
-            self._records.put(node, read.record.kind, self._revive(read.arrays))
+            self._records.revive(node, read.record.kind, read.arrays)
         pinned = self.memory.pin([read.record])
         self._pinned.setdefault(read.request_id, []).extend(pinned)
 

@@ -7,6 +7,7 @@ model thread; the disk is behind CacheIO.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -18,12 +19,13 @@ from engine.cache.io_thread import CacheIO, Saved
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.node import Node
 from engine.cache.nodes import Nodes
-from engine.cache.record import Kind, RecordKey
+from engine.cache.record import ArrayBytes, Kind, RecordKey
 from engine.cache.statistics import CacheStatistics
 from engine.core.blocks import TOKEN_BYTES, Span, block_key
 
 EVERY_TIER = tuple(wire.CacheTier)
 _LEAST_USE_SECONDS = 1024 * CHAIN_STEP_SECONDS  # between two uses, of chains of so many blocks
+logger = logging.getLogger(__name__)
 
 
 class Records:
@@ -73,6 +75,11 @@ class Records:
         self._uncomputed.append((node, kind, payload.content))
         self._left_memory(evicted)
 
+    def revive(self, node: Node, kind: Kind, arrays: Sequence[ArrayBytes]) -> None:
+        """Put what was on disk, while `computing`; what memory does not take stays there."""
+        with self._counting_faults([node]):
+            self.put(node, kind, self._contents.revive(arrays))
+
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
         """What is put meanwhile is computed at the end, all at once, as each call costs a device
@@ -88,13 +95,22 @@ class Records:
     def _compute(self, held: Sequence[tuple[Node, Kind, Any]]) -> None:
         """Of what cannot be computed nothing is kept."""
         is_computed = False
-        try:
+        with self._counting_faults([node for node, _, _ in held]):
             self._contents.compute([content for _, _, content in held])
             is_computed = True
-        finally:
-            if not is_computed:
-                records = [node.record(kind) for node, kind, _ in held]
-                self.remove(records, tiers=(wire.CacheTier.MEMORY,))
+        if not is_computed:
+            records = [node.record(kind) for node, kind, _ in held]
+            self.remove(records, tiers=(wire.CacheTier.MEMORY,))
+
+    @contextlib.contextmanager
+    def _counting_faults(self, nodes: Sequence[Node]) -> Iterator[None]:
+        """Without these a request is slower, and nothing else."""
+        try:
+            yield
+        except Exception:  # whatever the device says
+            for model in {node.model for node in nodes}:
+                self._statistics.count_fault(model)
+                logger.warning("a cache fault", extra={"model": model}, exc_info=True)
 
     def touch(self, chain: Sequence[RecordKey]) -> None:
         """A chain was used, from its beginning."""

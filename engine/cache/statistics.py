@@ -54,6 +54,10 @@ class CacheStatistics:
     slowest_restore_seconds: float = 0.0
     _races: dict[str, _Race] = dataclasses.field(default_factory=dict)  # by request_id
 
+    def count_fault(self, model: str) -> None:
+        """The cache itself has failed."""
+        self.models[model].misses[Miss.FAULT.value] += 1
+
     def count_missed(
         self, model: str, miss: Miss, num_tokens: int, *, request_id: str, is_racing: bool
     ) -> None:
