@@ -244,7 +244,10 @@ class VectorHandle:
         nobody there it goes on: it is as small as it can be."""
         if limits.is_quiet and self._long is None:
             return True
-        return limits.has_room(self._needed_bytes(Turn.of(bundle, self._width(seconds))))
+        turn = Turn.of(bundle, self._width(seconds))
+        if turn.is_piece:  # it goes on to its end
+            turn = dataclasses.replace(turn, start=len(bundle[0].token_ids) - turn.width)
+        return limits.has_room(self._held_bytes(turn) + self._needed_bytes(turn))
 
     def _next_piece(self, long: _Long, seconds: float, limits: Limits) -> Turn:
         """It goes on whatever memory there is: its end gives most of it back."""
@@ -266,8 +269,15 @@ class VectorHandle:
             at_least=min(at_most, self.pace.least_slice_tokens),
         )
 
+    def _held_bytes(self, turn: Turn) -> int:
+        """Of what a long row has computed before."""
+        return self._estimate.row_bytes(turn.start) if self._estimate else 0
+
     def _needed_bytes(self, turn: Turn) -> int:
-        return self._bundle_bytes(len(turn.bundle), turn.width)
+        if not turn.is_piece or self._estimate is None:
+            return self._bundle_bytes(len(turn.bundle), turn.width)
+        (one,) = turn.bundle
+        return self._estimate.piece_bytes(turn.width, turn.start, of_tokens=len(one.token_ids))
 
     def _bundle_bytes(self, num_rows: int, num_tokens: int) -> int:
         return self._estimate.bundle_bytes(num_rows, num_tokens) if self._estimate else 0

@@ -26,6 +26,10 @@ class EncoderEstimate(Estimate):
         """A long text is computed some layers at a time: fewer of them need no less."""
         return at_most
 
+    def piece_bytes(self, num_tokens: int, context_tokens: int, *, of_tokens: int) -> int:
+        """Likewise."""
+        return self.alone_bytes(of_tokens)
+
     def needs(self) -> RowNeeds:
         longest = self.shape.context_limit_tokens or _LONGEST_TOKENS
         return RowNeeds(fixed_bytes=0, token_bytes=-(-self.alone_bytes(longest) // longest))

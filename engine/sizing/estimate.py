@@ -188,6 +188,10 @@ class Estimate:
         parts = self.slice_parts(num_tokens, 0, num_rows=num_rows)
         return _corrected(parts, self.correction.slices)
 
+    def piece_bytes(self, num_tokens: int, context_tokens: int, *, of_tokens: int) -> int:
+        """What the next so many tokens of a row of `of_tokens` take, and what they add to it."""
+        return self.grown_slice_bytes(num_tokens, context_tokens)
+
     def slice_parts(self, slice_tokens: int, context_tokens: int, *, num_rows: int = 1) -> Parts:
         """As the formula has it; `num_rows` rows of `slice_tokens` each."""
         length = context_tokens + slice_tokens

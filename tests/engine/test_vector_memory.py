@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from engine.core.limits import Limits
+from engine.sizing.encoder import EncoderEstimate
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from tests.engine.sizing.configs import QWEN3_8B
 from tests.engine.test_vector_handle import Rig
 
 ESTIMATE = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=True))
-TEXT = (1,) * 100
+TEXT, LONG_TEXT = (1,) * 100, (1,) * 8000
+BGE_M3 = {
+    "model_type": "xlm-roberta",
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+    "vocab_size": 250_002,
+}
+ENCODER = EncoderEstimate(shape_of(BGE_M3), Numbers(compute_bytes=4, may_fuse=False))
 
 
 def rig_with(num_texts: int) -> Rig:
@@ -77,3 +89,38 @@ def test_the_prefix_cache_gives_way_to_vectors() -> None:
     rig.note(rig.handle.turn(limits=limits))
     assert len(rig.computer.runs) == 1
     assert asked == [ESTIMATE.bundle_bytes(2, len(TEXT))]
+
+
+@pytest.mark.parametrize(
+    ("estimate", "needed_bytes"),
+    [
+        (ESTIMATE, ESTIMATE.row_bytes(len(LONG_TEXT))),
+        (ENCODER, ENCODER.alone_bytes(len(LONG_TEXT))),
+    ],
+    ids=["decoder", "encoder"],
+)
+def test_a_long_text_begins_beside_rows_where_there_is_room_for_all_of_it(
+    estimate: Estimate, needed_bytes: int
+) -> None:
+    rig = Rig(estimate=estimate)
+    rig.add("a", LONG_TEXT)
+    rig.note(rig.handle.turn(limits=Limits(free_bytes=needed_bytes - 1)))
+    assert rig.computer.runs == []
+    rig.note(rig.handle.turn(limits=Limits(free_bytes=2 * needed_bytes)))
+    assert len(rig.computer.runs) == 1 and not rig.handle.is_idle
+
+
+@pytest.mark.parametrize("estimate", [ESTIMATE, ENCODER], ids=["decoder", "encoder"])
+def test_the_prefix_cache_gives_way_to_what_a_piece_takes(estimate: Estimate) -> None:
+    rig = Rig(estimate=estimate)
+    rig.add("a", LONG_TEXT)
+    asked: list[int] = []
+    limits = Limits(is_quiet=True, make_room=lambda needed, kept: asked.append(needed))
+    while not rig.handle.is_idle:
+        rig.note(rig.handle.turn(limits=limits))
+    widths = rig.computer.runs
+    starts = [sum(widths[:number]) for number in range(len(widths))]
+    expected: Iterable[int] = map(ESTIMATE.grown_slice_bytes, widths, starts)
+    if estimate is ENCODER:  # all tokens at once, of some layers
+        expected = (ENCODER.alone_bytes(len(LONG_TEXT)) for _ in widths)
+    assert len(widths) > 1 and asked == list(expected)
