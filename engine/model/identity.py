@@ -31,10 +31,21 @@ def identity_of(path: Path, model: Any) -> dict[str, str]:
     for name in _READ_WHOLE:
         if (path / name).exists():
             fields[name] = hashlib.sha256((path / name).read_bytes()).hexdigest()
-    for file in sorted(path.glob("*.safetensors")):
+    for file in _weights_in(path):
         about = file.stat()
         fields[file.name] = f"{_sample_hash(file)} {about.st_size} {about.st_mtime_ns}"
     return fields
+
+
+def stamps_of(path: Path) -> dict[str, tuple[int, ...]]:
+    """Of the same files: others where one was written or replaced since."""
+    files = [*(path / name for name in _READ_WHOLE if (path / name).exists()), *_weights_in(path)]
+    found = ((file.name, file.stat()) for file in files)
+    return {name: (about.st_ino, about.st_size, about.st_mtime_ns) for name, about in found}
+
+
+def _weights_in(path: Path) -> list[Path]:
+    return sorted(path.glob("*.safetensors"))
 
 
 def _sample_hash(file: Path) -> str:

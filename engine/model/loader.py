@@ -21,7 +21,7 @@ from mlx_lm.utils import load_model, load_tokenizer
 
 from engine.model import kernels
 from engine.model.capability import check_batching
-from engine.model.identity import identity_of
+from engine.model.identity import identity_of, stamps_of
 from engine.model.load_faults import explain
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit
 
@@ -67,6 +67,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
     """Load in portions; each `next()` works for a moment. Raises LoadFailed."""
     yield LoadProgress(fraction=0.0)
     try:
+        stamps = stamps_of(path)
         model, config = _read_model(path)
         if casts_to_float32:
             model.update(tree_map(as_float32, model.parameters()))
@@ -89,6 +90,10 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
             is_batchable=bool(is_batchable),
             identity=identity_of(path, model),
         )
+        if stamps_of(path) != stamps:  # they may not be what they are called
+            raise LoadFailed("its files were changed while they were read")
+    except LoadFailed:
+        raise
     # mlx_lm raises whatever a broken folder provokes; the load ends here with one clear error.
     except Exception as error:
         raise LoadFailed(explain(path, error)) from error

@@ -104,6 +104,25 @@ def test_a_model_with_its_own_code_is_not_run(bf16_folder: Path) -> None:
         list(load(bf16_folder, casts_to_float32=True))
 
 
+def test_a_model_that_is_replaced_while_it_is_read_is_not_taken_for_the_new_one(
+    tmp_path: Path,
+) -> None:
+    """What the old one computes would be found in the cache by the new one."""
+    folder = shutil.copytree(tiny_model_path("tiny-qwen3"), tmp_path / "model")
+    progress = load(folder, casts_to_float32=True)
+    while not next(progress).fraction:
+        pass
+    (file,) = folder.glob("model*.safetensors")
+    arrays: Any = mx.load(str(file))
+    new = tmp_path / "new.safetensors"
+    mx.save_safetensors(str(new), {name: 2 * array for name, array in arrays.items()})
+    new.replace(file)
+    with pytest.raises(LoadFailed, match="changed while"):
+        list(progress)
+    *_, last = load(folder, casts_to_float32=True)
+    assert last.loaded is not None
+
+
 @pytest.mark.parametrize("is_tied", [False, True])
 def test_weights_keep_their_values_however_they_are_laid_out(
     is_tied: bool, monkeypatch: pytest.MonkeyPatch
