@@ -111,9 +111,7 @@ class ModelTextStream:
         pieces += self._take(name, rest)
         if self._tool_calls.is_open:
             pieces += self._tool_calls.close(is_complete=False)
-        if self._naked is not None and (held := self._naked.release()):
-            pieces.append(Piece(channel=wire.Channel.CONTENT, text=held))
-        return pieces
+        return pieces + self._release()
 
     def _read(self, text: str) -> list[Piece]:
         name, node, _, held = self._state
@@ -124,6 +122,8 @@ class ModelTextStream:
         self._state, segments = TextStateMachine.split(self._state, text)
         pieces: list[Piece] = []
         for index, (name, part) in enumerate(segments):
+            if self._tool_calls.is_over:
+                break
             pieces += self._take(name, part)
             if index < len(segments) - 1:
                 pieces += self._leave(name)
@@ -153,7 +153,12 @@ class ModelTextStream:
     def _leave(self, name: str | None) -> list[Piece]:
         """A marker was read: the text before it is complete."""
         self._drops_space = True
-        return self._tool_calls.close(is_complete=True) if name == _TOOL else []
+        return self._tool_calls.close(is_complete=True) if name == _TOOL else self._release()
+
+    def _release(self) -> list[Piece]:
+        """What might have become a call without its markers."""
+        held = self._naked.release() if self._naked is not None else ""
+        return [Piece(channel=wire.Channel.CONTENT, text=held)] if held else []
 
 
 def _channel(state_name: str | None) -> wire.Channel:

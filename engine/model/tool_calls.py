@@ -58,6 +58,11 @@ class ToolCallReader:
     def is_open(self) -> bool:
         return self._section is not None
 
+    @property
+    def is_over(self) -> bool:
+        """The only call that may be made is complete: nothing follows it."""
+        return not self._may_call and self.num_finished == self.num_calls
+
     def feed(self, text: str) -> list[Piece]:
         """More text after a start marker."""
         self._section = self._section or _Section(header=self._header)

@@ -140,6 +140,14 @@ def test_one_call_is_enough_where_only_one_may_be_made() -> None:
     assert {part.index for part in parts} == {0}
 
 
+@pytest.mark.parametrize("start", ["\n\n", "[", "{"])
+@pytest.mark.parametrize("after", [CALL, "<think>hm</think>"])
+def test_what_was_held_as_a_bare_call_comes_before_what_follows(start: str, after: str) -> None:
+    first, *others = read(start + after, tools=TOOLS)[1]
+    assert first == Piece(channel=wire.Channel.CONTENT, text=start)
+    assert others and join(others) == ""
+
+
 def test_a_call_id_is_the_same_after_a_crash() -> None:
     first, second = (read(CALL, tools=TOOLS)[1][0].tool_call for _ in range(2))
     assert first is not None and first == second
