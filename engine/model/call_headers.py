@@ -38,8 +38,12 @@ _HEADERS = {
 class Span(Protocol):
     """The arguments of one call in text that comes in pieces."""
 
+    call_end: str  # what stands behind the last argument
+
     @property
     def is_complete(self) -> bool: ...
+    @property
+    def is_within_argument(self) -> bool: ...
     def take(self, text: str) -> tuple[str, int]:
         """What can be shown, and how much of `text` belongs to the call."""
         ...
@@ -71,11 +75,17 @@ def name_in(match: regex.Match[str]) -> str:
 class JsonSpan:
     """A Span whose arguments are a JSON object, shown as it is. It does not validate."""
 
+    call_end = "}"
+
     def __init__(self) -> None:
         self._depth = 0
         self._is_in_text = False
         self._is_escaped = False
         self.is_complete = False
+
+    @property
+    def is_within_argument(self) -> bool:
+        return self._is_in_text
 
     def take(self, text: str) -> tuple[str, int]:
         for number, character in enumerate(text):

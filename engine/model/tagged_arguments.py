@@ -45,6 +45,7 @@ class TaggedArguments:
 
     def __init__(self, form: TaggedForm, name: str, schemas: Schemas, parse: Parse):
         """`parse`: the dialect's parser, told of the tools."""
+        self.call_end = form.last or form.value_end
         self._form = form
         self._name = name
         self._schemas = schemas
@@ -56,6 +57,10 @@ class TaggedArguments:
         self._num_arguments = 0
         self.is_complete = False
         self.is_broken = False
+
+    @property
+    def is_within_argument(self) -> bool:
+        return self._key is not None and not self.is_broken
 
     def take(self, text: str) -> tuple[str, int]:
         """What can be shown; all of `text` is taken that belongs to the call."""

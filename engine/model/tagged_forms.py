@@ -42,7 +42,8 @@ class Literal(enum.Enum):
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TaggedForm:
     """`whole`: one call with the argument KEY = VALUE, for the dialect's parser. `call_end` None:
-    the section's end is the call's. Texts that begin with `aside` are not read while they come."""
+    the section's end is the call's. `last`: how a call that has such an end is written at its end,
+    with the section's. Texts that begin with `aside` are not read while they come."""
 
     header: regex.Pattern[str]
     key: regex.Pattern[str]
@@ -54,6 +55,7 @@ class TaggedForm:
     trim: Trim = Trim.NOTHING
     has_null: bool = False
     aside: str = ""
+    last: str = ""
 
 
 def form_of(parser_name: str | None) -> TaggedForm | None:
@@ -126,6 +128,7 @@ _FORMS = {
         is_text=_in_qwen,
         trim=Trim.ONE_BREAK,
         has_null=True,
+        last="</function>",
     ),
     "glm47": _keyed(""),
     "laguna": _keyed(""),
@@ -139,6 +142,7 @@ _FORMS = {
         is_text=_in_minimax,
         trim=Trim.SPACE,
         has_null=True,
+        last="</invoke>",
     ),
     "minicpm5": TaggedForm(
         header=regex.compile(rf"\s*(?P<name>{_QUOTED})\s*>(?=\s*<param\s)"),
@@ -161,6 +165,7 @@ _FORMS = {
             "</atem:invoke>"
         ),
         literal=Literal.QUOTED,
+        last="</atem:invoke>",
     ),
     "kimi_k3": TaggedForm(
         header=regex.compile(
@@ -178,6 +183,7 @@ _FORMS = {
             "<|close|>argument<|sep|><|close|>call<|sep|>"
         ),
         literal=Literal.ATTRIBUTE,
+        last="<|close|>call<|sep|>",
     ),
     "gemma4": TaggedForm(
         header=regex.compile(r"\s*call:(?P<name>[\w-]+)\{(?=\s*(?:\w+:|\}))"),
@@ -186,6 +192,7 @@ _FORMS = {
         call_end=regex.compile(r"\s*\}"),
         whole="call:x{KEY:VALUE}",
         literal=Literal.MARKED,
+        last="}",
     ),
     "function_gemma": TaggedForm(
         header=regex.compile(r"\s*call:(?P<name>\w+)\{(?=\s*(?:[^:{}]+:|\}))"),
@@ -194,6 +201,7 @@ _FORMS = {
         call_end=regex.compile(r"\}"),
         whole="call:x{KEY:VALUE}",
         literal=Literal.MARKED,
+        last="}",
     ),
     "pythonic": TaggedForm(
         header=regex.compile(r"[\s,\[]*(?P<name>[A-Za-z_][\w.]*)\((?=\s*(?:\w+\s*=|\)))"),
@@ -202,5 +210,6 @@ _FORMS = {
         call_end=regex.compile(r"\s*,?\s*\)"),
         whole="[x(KEY=VALUE)]",
         literal=Literal.PYTHON,
+        last=")]",
     ),
 }

@@ -7,6 +7,7 @@ stop strings nor the wire's events.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from mlx_lm.generate import TextStateMachine, make_text_state_machine
@@ -38,6 +39,7 @@ class TextFactory:
             state=self._machine(work).make_state(self._start(work)),
             tool_calls=ToolCallReader(self._tokenizer, work),
             naked=NakedCalls(work) if self._may_be_naked(work) else None,
+            think_start=self._tokenizer.think_start,
         )
 
     def _machine(self, work: wire.Work) -> TextStateMachine:
@@ -81,11 +83,15 @@ class ModelTextStream:
         state: Any,
         tool_calls: ToolCallReader,
         naked: NakedCalls | None,
+        think_start: str | None,
     ):
+        """`think_start` opens thoughts only where nothing has been said."""
         self._detokenizer = detokenizer
         self._state = state
         self._tool_calls = tool_calls
         self._naked = naked
+        self._think_start = think_start
+        self._has_said = False
         # Models put line breaks around their markers; they belong to neither side.
         self._drops_space = state[0] == _REASONING
 
@@ -119,15 +125,37 @@ class ModelTextStream:
             return []
         if not held and node.keys().isdisjoint(text):  # no marker has begun, none begins here
             return self._take(name, text)
-        self._state, segments = TextStateMachine.split(self._state, text)
         pieces: list[Piece] = []
-        for index, (name, part) in enumerate(segments):
+        for name, part, marker in self._parts(text):
             if self._tool_calls.is_over:
                 break
             pieces += self._take(name, part)
-            if index < len(segments) - 1:
+            if marker and self._is_written(marker):
+                self._state = _at_root(self._state, name)
+                pieces += self._take(name, marker)
+            elif marker:
                 pieces += self._leave(name)
         return pieces
+
+    def _parts(self, text: str) -> Iterator[tuple[str, str, str]]:
+        """Each a state, text in it and the marker that leaves it, after which the state may be set
+        anew; at last without a marker."""
+        said = ""
+        for character in text:
+            name, _, _, held = self._state
+            self._state, segments = TextStateMachine.split(self._state, character)
+            part = segments[0][1]
+            said += part
+            if len(segments) > 1:
+                yield name, said, (held + character)[len(part) :]
+                said = ""
+        yield self._state[0], said, ""
+
+    def _is_written(self, marker: str) -> bool:
+        """It is a part of the text, which speaks of such markers."""
+        if self._tool_calls.is_within_argument:
+            return True
+        return marker == self._think_start and self._has_said
 
     def _take(self, name: str | None, text: str) -> list[Piece]:
         if name == _TOOL:
@@ -137,6 +165,7 @@ class ModelTextStream:
         if not text:
             return []
         self._drops_space = False
+        self._has_said |= name != _REASONING and not text.isspace()
         if self._naked is None or name == _REASONING:
             return [Piece(channel=_channel(name), text=text)]
         return self._take_maybe_naked(self._naked, text)
@@ -159,6 +188,12 @@ class ModelTextStream:
         """What might have become a call without its markers."""
         held = self._naked.release() if self._naked is not None else ""
         return [Piece(channel=wire.Channel.CONTENT, text=held)] if held else []
+
+
+def _at_root(state: Any, name: str) -> Any:
+    """In this state, with no marker begun."""
+    states = state[2]
+    return (name, states[name][0], states, "")
 
 
 def _channel(state_name: str | None) -> wire.Channel:

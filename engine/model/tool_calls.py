@@ -63,6 +63,15 @@ class ToolCallReader:
         """The only call that may be made is complete: nothing follows it."""
         return not self._may_call and self.num_finished == self.num_calls
 
+    @property
+    def is_within_argument(self) -> bool:
+        """A marker that comes now is a part of it. Behind what ends calls it is none: then the
+        argument's own end is missing."""
+        section = self._section
+        if section is None or section.span is None or not section.span.is_within_argument:
+            return False
+        return not section.text.rstrip().endswith(section.span.call_end)
+
     def feed(self, text: str) -> list[Piece]:
         """More text after a start marker."""
         self._section = self._section or _Section(header=self._header)

@@ -37,6 +37,7 @@ def answered(pieces: list[bytes], **changes: Any) -> tuple[Said, Any]:
         state=make_text_state_machine(tokenizer).make_state(start),
         tool_calls=ToolCallReader(tokenizer, work),
         naked=NakedCalls(work),
+        think_start=tokenizer.think_start,
     )
     answer = Answer(work, stream, end_token_ids={len(pieces)})
     said: Said = []

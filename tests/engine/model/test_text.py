@@ -140,8 +140,10 @@ def test_one_call_is_enough_where_only_one_may_be_made() -> None:
     assert {part.index for part in parts} == {0}
 
 
-@pytest.mark.parametrize("start", ["\n\n", "[", "{"])
-@pytest.mark.parametrize("after", [CALL, "<think>hm</think>"])
+@pytest.mark.parametrize(
+    ("start", "after"),
+    [("\n\n", CALL), ("[", CALL), ("{", CALL), ("\n\n", "<think>hm</think>")],
+)
 def test_what_was_held_as_a_bare_call_comes_before_what_follows(start: str, after: str) -> None:
     first, *others = read(start + after, tools=TOOLS)[1]
     assert first == Piece(channel=wire.Channel.CONTENT, text=start)
@@ -222,6 +224,7 @@ def test_a_raw_prompt_is_answered_by_what_was_written(text: str) -> None:
     assert one.channel is wire.Channel.CONTENT
 
 
-def test_an_answer_that_goes_on_keeps_the_space_between_and_its_markers() -> None:
-    pieces = read(" world<think>hm</think>!", continues_last=True)[1]
+def test_an_answer_that_goes_on_keeps_the_space_between_and_may_think_first() -> None:
+    assert join(read(" world!", continues_last=True)[1]) == " world!"
+    pieces = read(" <think>hm</think>world!", continues_last=True)[1]
     assert join(pieces) == " world!" and join(pieces, wire.Channel.REASONING) == "hm"
