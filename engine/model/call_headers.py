@@ -14,15 +14,21 @@ import regex
 # The arguments' object must look like one: what follows this is shown at once.
 _OBJECT = r"(?=\{\s*[\"}])"
 _ANY_NAME = r'(?:[^"\\]|\\.)+'
+# What stands before a bare call: Llama's, Granite's and Phi's marks are no text where one follows.
+_BEFORE = r"(?:[\s,;\[\]}]|<\|python_tag\|>|<\|/?tool_call\|>)*"
 # A name and arguments; before them what may stand between two calls.
 _JSON_HEADER = (
-    rf'[\s,\[\]}}]*\{{\s*"name"\s*:\s*"(?P<json_name>{_ANY_NAME})"\s*,'
+    _BEFORE + r'\{\s*(?:"type"\s*:\s*"function"\s*,\s*)?'
+    rf'"name"\s*:\s*"(?P<json_name>{_ANY_NAME})"\s*,'
     r'\s*"(?:arguments|parameters)"\s*:\s*' + _OBJECT
+)
+_MISTRAL_HEADER = (
+    r"(?:\[TOOL_CALLS\]|\s)*(?P<name>[\w-]+)\s*(?:\[CALL_ID\]\s*\w+\s*)?(?:\[ARGS\]\s*)?" + _OBJECT
 )
 _HEADERS = {
     "json_tools": _JSON_HEADER,
     "longcat": _JSON_HEADER,
-    "mistral": rf"(?:{_JSON_HEADER}|(?:\[TOOL_CALLS\]|\s)*(?P<name>[\w-]+)\s*\[ARGS\]\s*{_OBJECT})",
+    "mistral": rf"(?:{_JSON_HEADER}|{_MISTRAL_HEADER})",
     "kimi_k2": (
         r"(?:\s|<\|tool_call_end\|>)*<\|tool_call_begin\|>\s*(?:functions\.)?(?P<name>[^<:]+):\d+"
         rf"\s*<\|tool_call_argument_begin\|>\s*{_OBJECT}"

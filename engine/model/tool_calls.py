@@ -23,7 +23,9 @@ from engine.model.tagged_forms import form_of
 from engine.model.tool_parsers import parser_name, tools_for_parsers
 
 # What may follow the last call of a section
-_CLOSING = regex.compile(r"(?:[\s\]}]|<\|tool_call_end\|>|<\|close\|>(?:json|call)<\|sep\|>)*")
+_CLOSING = regex.compile(
+    r"(?:[\s\]};]|<\|tool_call_end\|>|<\|/tool_call\|>|<\|close\|>(?:json|call)<\|sep\|>)*"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -53,10 +55,6 @@ class ToolCallReader:
         self._section: _Section | None = None
         self.num_calls = 0
         self.num_finished = 0
-
-    @property
-    def is_open(self) -> bool:
-        return self._section is not None
 
     @property
     def is_over(self) -> bool:
@@ -94,6 +92,10 @@ class ToolCallReader:
             self._warn("its end is missing")
             return pieces
         return pieces + self._unread(section)
+
+    @property
+    def is_open(self) -> bool:
+        return self._section is not None
 
     def _unread(self, section: _Section) -> list[Piece]:
         """What stands behind the calls that have streamed: more calls in another form, or words."""
@@ -225,7 +227,7 @@ def _as_list(parsed: Any) -> list[Any]:
 
 
 def _name_and_arguments(call: dict[str, Any]) -> tuple[str, str]:
-    name, arguments = call["name"], call.get("arguments", {})
+    name, arguments = call["name"], call.get("arguments") or {}  # null and "" are none
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call without a name")
     if isinstance(arguments, str):
