@@ -252,7 +252,7 @@ class FakeTextStream:
     def add(self, token_id: int) -> list[Piece]:
         return [Piece(channel=wire.Channel.CONTENT, text=f"{token_id} ")]
 
-    def finish(self) -> list[Piece]:
+    def finish(self, *, is_cut: bool) -> list[Piece]:
         return []
 
 

@@ -34,7 +34,9 @@ class TextStream(Protocol):
     @property
     def has_finished_call(self) -> bool: ...
     def add(self, token_id: int) -> list[Piece]: ...
-    def finish(self) -> list[Piece]: ...
+    def finish(self, *, is_cut: bool) -> list[Piece]:
+        """`is_cut`: somebody else ended it."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,8 @@ class Answer:
         )
 
     def _end(self, reason: wire.FinishReason) -> list[Piece]:
-        pieces = self._stopped(self._text.finish())
+        is_cut = reason is not wire.FinishReason.STOP
+        pieces = self._stopped(self._text.finish(is_cut=is_cut))
         if self._stops.matched is not None:
             self.ending = Ending(reason=wire.FinishReason.STOP, stop_string=self._stops.matched)
             return pieces

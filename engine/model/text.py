@@ -110,13 +110,13 @@ class ModelTextStream:
     def add(self, token_id: int) -> list[Piece]:
         return self._read(self._detokenizer.add(token_id))
 
-    def finish(self) -> list[Piece]:
+    def finish(self, *, is_cut: bool) -> list[Piece]:
         """What was held back: half a character, half a marker, a call without its end."""
         pieces = self._read(self._detokenizer.finish())
         self._state, rest, name = TextStateMachine.flush(self._state)
         pieces += self._take(name, rest)
-        if self._tool_calls.is_open:
-            pieces += self._tool_calls.close(is_complete=False)
+        calls = self._tool_calls
+        pieces += calls.cut() if is_cut else calls.close(is_complete=False)
         return pieces + self._release()
 
     def _read(self, text: str) -> list[Piece]:

@@ -93,9 +93,21 @@ class ToolCallReader:
             return pieces
         return pieces + self._unread(section)
 
-    @property
-    def is_open(self) -> bool:
-        return self._section is not None
+    def cut(self) -> list[Piece]:
+        """The answer is cut: what began as a call and has no whole name is shown to nobody."""
+        section = self._section
+        if section is not None and section.span is None and self._may_begin(section):
+            self._section = None
+        return self.close(is_complete=False)
+
+    def _may_begin(self, section: _Section) -> bool:
+        """Whether more text could make the next call of what is not read."""
+        form = None if section.is_naked or self._form is None else self._form.header
+        return any(
+            header.match(section.text, section.position, partial=True)
+            for header in (section.header, form)
+            if header is not None
+        )
 
     def _unread(self, section: _Section) -> list[Piece]:
         """What stands behind the calls that have streamed: more calls in another form, or words."""

@@ -39,7 +39,7 @@ class Letters:
             return [Piece(channel=wire.Channel.TOOL_CALL, text="", tool_call=call)]
         return [Piece(channel=self.channel, text=LETTERS[token_id])]
 
-    def finish(self) -> list[Piece]:
+    def finish(self, *, is_cut: bool) -> list[Piece]:
         return [Piece(channel=self.channel, text=self._held)] if self._held else []
 
 

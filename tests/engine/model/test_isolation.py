@@ -147,7 +147,7 @@ class BreakingStream:
             raise Broken
         return []
 
-    def finish(self) -> list[Piece]:
+    def finish(self, *, is_cut: bool) -> list[Piece]:
         raise Broken
 
 

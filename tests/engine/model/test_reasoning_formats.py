@@ -62,7 +62,9 @@ def test_thoughts_and_words_are_told_apart(name: str, tools: tuple[dict[str, Any
     tokenizer = Dressed(**said)
     stream = TextFactory(tokenizer).stream(make_work("r", tools=tools))
     token_ids = tokenizer.encode(text, add_special_tokens=False)
-    pieces = [piece for token_id in token_ids for piece in stream.add(token_id)] + stream.finish()
+    pieces = [piece for token_id in token_ids for piece in stream.add(token_id)] + stream.finish(
+        is_cut=False
+    )
 
     assert _joined(pieces, wire.Channel.REASONING) == "hm"
     assert _joined(pieces, wire.Channel.CONTENT) == "Hello"

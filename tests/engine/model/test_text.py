@@ -26,7 +26,7 @@ def stream(**changes: object) -> ModelTextStream:
 def read(text: str, **changes: object) -> tuple[ModelTextStream, list[Piece]]:
     one = stream(**changes)
     pieces = [piece for token_id in encode(text) for piece in one.add(token_id)]
-    return one, pieces + one.finish()
+    return one, pieces + one.finish(is_cut=False)
 
 
 def join(pieces: list[Piece], channel: wire.Channel = wire.Channel.CONTENT) -> str:
@@ -85,7 +85,7 @@ def test_arguments_come_as_they_are_written_byte_for_byte() -> None:
     body = f'{{"name": "weather", "arguments": {arguments}}}'
     one = stream(tools=TOOLS)
     shown = [one.add(token_id) for token_id in encode(f"<tool_call>\n{body}\n</tool_call>")]
-    pieces = [piece for each in shown for piece in each] + one.finish()
+    pieces = [piece for each in shown for piece in each] + one.finish(is_cut=False)
 
     assert calls_in(pieces) == [("weather", arguments)] and join(pieces) == ""
     assert sum(bool(each) for each in shown) > 5  # not only at the end

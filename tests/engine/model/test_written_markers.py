@@ -49,7 +49,9 @@ def pieces_of(parser_name: str, text: str) -> list[Piece]:
         naked=NakedCalls(work),
         think_start=tokenizer.think_start,
     )
-    return [piece for letter in text for piece in stream.add(ord(letter))] + stream.finish()
+    return [piece for letter in text for piece in stream.add(ord(letter))] + stream.finish(
+        is_cut=False
+    )
 
 
 def marked(parser_name: str, section: str) -> str:
