@@ -18,6 +18,7 @@ _WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
 _BEYOND = re.compile(r"(?<!\\)(?:\\\\)*(?:\(\?<?[=!]|\\[1-9kbB])")
 _MAX_REASON_CHARACTERS = 300
 _DATA = ("const", "enum")  # of a schema: what is in there is no schema
+_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 
 Part = dict[str, Any]
 
@@ -64,10 +65,19 @@ def _enforceable(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {
-        name: one if name in _DATA else _enforceable(one)
-        for name, one in _nameable(schema).items()
-        if not (name == "pattern" and isinstance(one, str) and _BEYOND.search(one))
+        word: _enforceable_in(word, one)
+        for word, one in _nameable(schema).items()
+        if not (word == "pattern" and isinstance(one, str) and _BEYOND.search(one))
     }
+
+
+def _enforceable_in(word: str, value: Any) -> Any:
+    """What a schema says by this word. Names in it may be any, words of schemas too."""
+    if word in _DATA:
+        return value
+    if word in _BY_NAME and isinstance(value, dict):
+        return {name: _enforceable(one) for name, one in value.items()}
+    return _enforceable(value)
 
 
 def _nameable(schema: Part) -> Part:

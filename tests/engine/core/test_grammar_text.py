@@ -102,6 +102,17 @@ def test_a_pattern_beyond_a_grammar_is_left_out_unless_strict(pattern: str) -> N
 
 
 @pytest.mark.parametrize(
+    "name", ["const", "enum", "pattern", "properties", "patternProperties", "$defs"]
+)
+def test_a_property_may_have_the_name_of_a_word_of_schemas(name: str) -> None:
+    one = {"type": "string", "pattern": "^(?!x)b"}
+    schema = {"type": "object", "properties": {name: one}, "additionalProperties": False}
+    assert _lets_through(schema, f'{{"{name}":"b"}}', is_strict=False)
+    assert not _lets_through(schema, f'{{"{name}":1}}', is_strict=False)
+    assert not _lets_through(schema, '{"other":"b"}', is_strict=False)
+
+
+@pytest.mark.parametrize(
     ("schema", "text"),
     [
         ({"type": "string", "pattern": r"^\\1$"}, '"x1"'),
