@@ -52,6 +52,8 @@ class GrammarDesk:
         if key not in self._verdicts:
             if key not in self._running:
                 self._running[key] = self._threads.submit(self._try, line)
+            elif self._running[key].done():  # without a verdict: that is for who asked for it
+                self._running.pop(key).result()
             return False
         self._verdicts.move_to_end(key)
         _raise_for(self._verdicts[key], grammars)
@@ -66,8 +68,9 @@ class GrammarDesk:
             trial.bury()
 
     def _collect(self) -> None:
-        for key in [key for key, future in self._running.items() if future.done()]:
-            self._verdicts[key] = self._running.pop(key).result()
+        for key, future in list(self._running.items()):
+            if future.done() and future.exception() is None:
+                self._verdicts[key] = self._running.pop(key).result()
         while len(self._verdicts) > MAX_VERDICTS:
             self._verdicts.popitem(last=False)
 

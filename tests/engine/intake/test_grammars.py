@@ -130,6 +130,27 @@ def test_a_bomb_is_refused_soon_and_others_go_on_meanwhile(desk: GrammarDesk) ->
         desk.check([grammar])  # known at once from now on
 
 
+def test_a_trial_that_cannot_begin_ends_its_own_request_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    desk = GrammarDesk()
+    known, unlucky = nasty("regex", "kno(wn)?"), nasty("regex", "un(lucky)?")
+    wait_until(lambda: desk.check([known]))  # by one of the trials; the other has not begun
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+
+    def ask_for_both() -> bool:
+        try:
+            assert desk.check([known])
+        except FileNotFoundError:
+            pytest.fail("another's request is told")
+        return desk.check([unlucky])
+
+    with pytest.raises(FileNotFoundError):
+        wait_until(ask_for_both)
+    assert desk.check([known])
+    desk.close()
+
+
 def nested(depth: int) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(depth):
