@@ -27,6 +27,8 @@ _SAME = (
     *("stream", "temperature", "top_p", "top_k"),
     *("ignore_eos", "min_tokens", "deadline_seconds"),
 )
+_THINKING = ("enabled", "adaptive", "disabled")
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
@@ -140,11 +142,19 @@ def _tool_choice(choice: dict[str, Any]) -> Any:
 def _template_options(thinking: Any, effort: Any) -> dict[str, Any]:
     """Without a word about thinking the template does what it does by itself."""
     options: dict[str, Any] = {}
-    if isinstance(thinking, dict) and thinking.get("type") is not None:
-        options["enable_thinking"] = thinking["type"] in ("enabled", "adaptive")
-    if isinstance(effort, str) and options.get("enable_thinking", True):
-        options["reasoning_effort"] = effort
+    if (kind := (thinking or {}).get("type")) is not None:
+        options["enable_thinking"] = _one_of(_THINKING, kind, "thinking.type") != "disabled"
+    if effort is not None:
+        _one_of(_EFFORTS, effort, "output_config.effort")
+        if options.get("enable_thinking", True):
+            options["reasoning_effort"] = effort
     return options
+
+
+def _one_of(known: tuple[str, ...], word: Any, where: str) -> Any:
+    if word not in known:
+        raise invalid(where, f"This must be one of {', '.join(known)}.")
+    return word
 
 
 def _response_format(given: Any) -> dict[str, Any] | None:

@@ -67,6 +67,9 @@ BAD = [
     ({"tools": [{"name": "", "input_schema": {}}]}, "tools.0.name"),
     ({"tools": [{"name": "f", "input_schema": {}}], "tool_choice": {"type": "x"}}, "tool_choice"),
     ({"output_config": {"format": {"type": "xml"}}}, "output_config.format"),
+    ({"output_config": {"effort": "enormous"}}, "output_config.effort"),
+    ({"output_config": {"effort": 3}, "thinking": {"type": "disabled"}}, "output_config.effort"),
+    ({"thinking": {"type": "on"}}, "thinking.type"),
     ({"stream": "yes"}, "stream"),
 ]
 
