@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llguidance import LLMatcher
+from llguidance import LLMatcher, LLParserLimits
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
 from engine import wire
@@ -16,6 +16,8 @@ from engine import wire
 _WHITESPACE = r"\x20|\x0A[\x20\x09]{0,32}"
 # Regular expressions that look ahead, behind, at the ends of words, or back at a group
 _BEYOND = re.compile(r"(?<!\\)(?:\\\\)*(?:\(\?<?[=!]|\\[1-9kbB])")
+# At worst some 50 ms a step; what a thousand properties need that may be left out
+MAX_ITEMS = 10_000
 _MAX_REASON_CHARACTERS = 300
 _DATA = ("const", "enum")  # of a schema: what is in there is no schema
 _BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
@@ -97,6 +99,11 @@ def lark_part(lark: str, *, name: str) -> Part:
 def joined(parts: list[Part]) -> str:
     """The whole grammar; the first part is where it starts."""
     return json.dumps({"grammars": parts})
+
+
+def parser_limits() -> LLParserLimits:
+    """The same where a grammar is tried and where rows follow it."""
+    return LLParserLimits(step_max_items=MAX_ITEMS, max_items_in_row=MAX_ITEMS)
 
 
 def literal(text: str) -> str:

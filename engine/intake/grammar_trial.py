@@ -20,12 +20,14 @@ from engine.core.grammar_text import (
     grammar_part,
     joined,
     lark_part,
+    parser_limits,
     readable_error,
 )
 from engine.intake.limits import limit_memory
 
 MEMORY_BYTES = 1024**3
 TRIAL_SECONDS = 2.0
+_OPENING = list(b"{")  # of an object, behind which all properties may come at once
 
 
 def main() -> None:
@@ -55,13 +57,17 @@ def _grammar(plain: dict[str, Any]) -> wire.Grammar:
 
 
 def _fault(tokenizer: LLTokenizer, grammar: wire.Grammar) -> str:
-    """Why it cannot be compiled, or its first step not be taken; empty if all is well."""
+    """Why it cannot be compiled, or its first steps not be taken; empty if all is well."""
     try:
         part = grammar_part(grammar, name="answer")
     except GrammarInvalid as error:
         return str(error)
-    matcher = LLMatcher(tokenizer, joined([lark_part("start: @answer", name="top"), part]))
+    whole = joined([lark_part("start: @answer", name="top"), part])
+    matcher = LLMatcher(tokenizer, whole, log_level=0, limits=parser_limits())
     if not matcher.is_error():
+        matcher.compute_bitmask()
+    if not matcher.is_error() and matcher.validate_tokens(_OPENING):
+        matcher.consume_tokens(_OPENING)
         matcher.compute_bitmask()
     return readable_error(matcher.get_error()) if matcher.is_error() else ""
 

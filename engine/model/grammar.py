@@ -15,17 +15,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+from llguidance import LLMatcher, LLTokenizer
 
 from engine import wire
-from engine.core.grammar_text import is_strict, readable_error
+from engine.core.grammar_text import is_strict, parser_limits, readable_error
 from engine.model.answer_grammar import GrammarRejected, answer_grammar, marks_calls
 
 MAX_COMPILED = 64
 # What a row's masks may cost others: so much at first, and so much more with every token.
 FIRST_SECONDS = 0.5
 TOKEN_SECONDS = 0.005
-_MAX_STEP_ITEMS = 10_000  # some 50 ms at worst
 _ALL = -1  # every bit set: any token
 
 
@@ -67,8 +66,7 @@ class GrammarShop:
 
     def _compile_new(self, text: str) -> LLMatcher:
         self._tokens = self._tokens or self._read_tokens()
-        limits = LLParserLimits(step_max_items=_MAX_STEP_ITEMS)
-        matcher = LLMatcher(self._tokens, text, log_level=0, limits=limits)
+        matcher = LLMatcher(self._tokens, text, log_level=0, limits=parser_limits())
         if matcher.is_error():
             raise GrammarRejected(readable_error(matcher.get_error()))
         return matcher

@@ -103,6 +103,20 @@ def test_what_cannot_be_compiled_is_refused_by_name(
     assert len(refused.detail) < 500
 
 
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_an_object_too_wide_for_an_answer_is_refused_before_it_begins(
+    try_grammar: Try, is_strict: bool
+) -> None:
+    def wide(num_properties: int) -> dict[str, Any]:
+        properties = {f"p{number}": {"type": "integer"} for number in range(num_properties)}
+        return {"type": "object", "properties": properties}
+
+    try_grammar("json_schema", wide(1000), is_strict=is_strict)
+    with pytest.raises(Refusal) as caught:
+        try_grammar("json_schema", wide(2000), is_strict=is_strict)
+    assert caught.value.refused.param == PARAM
+
+
 def test_a_schema_that_is_not_strict_may_say_more_than_can_be_held(try_grammar: Try) -> None:
     try_grammar("json_schema", {"type": "object", "not": {"required": ["a"]}}, is_strict=False)
 

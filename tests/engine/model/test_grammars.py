@@ -198,9 +198,35 @@ def test_a_grammar_that_grows_too_complex_fails_its_request_only() -> None:
     assert is_valid("regex", text_of(run, "regex"))
 
 
+def answer_to_large(work: wire.Work) -> Run:
+    """However long its grammar is compiled."""
+    run = Run(make_handle(MODEL))
+    run.add(work)
+
+    def is_over() -> bool:
+        run.turn()
+        return run.handle.is_idle
+
+    wait_until(is_over)
+    return run
+
+
+def wide(num_properties: int) -> dict[str, Any]:
+    properties = {f"p{number}": {"enum": [number]} for number in range(num_properties)}
+    return {"type": "object", "properties": properties}
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_an_object_may_have_a_thousand_properties_that_may_be_left_out(is_strict: bool) -> None:
+    held = grammar("json_schema", wide(1000), is_strict=is_strict)
+    run = answer_to_large(make_held("schema", grammar=held, max_tokens=60))
+    assert isinstance(run.ends["schema"], wire.Finished)
+    assert text_of(run, "schema").startswith("{")
+
+
 def test_why_a_grammar_cannot_be_followed_is_told_without_the_librarys_own_state() -> None:
-    wide = {"type": "object", "properties": {f"p{number}": {} for number in range(600)}}
-    end = answer(make_held("schema", grammar=grammar("json_schema", wide))).ends["schema"]
+    too_wide = grammar("json_schema", wide(1400))
+    end = answer_to_large(make_held("schema", grammar=too_wide)).ends["schema"]
     assert isinstance(end, wire.Failed) and end.detail.startswith("This model cannot be held to")
     assert "<state>" not in end.detail and "\n" not in end.detail
 
