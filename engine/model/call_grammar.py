@@ -71,7 +71,8 @@ class _Arguments:
 
     def rule(self) -> str:
         properties = self._schema.get("properties")
-        if not isinstance(properties, dict):
+        is_by_pattern = not properties and bool(self._schema.get("patternProperties"))
+        if not isinstance(properties, dict) or is_by_pattern:
             return self._any_keys()
         required = self._schema.get("required", ())
         lark, between = self._lark, self._lark.text(self._tagged.between)

@@ -141,6 +141,17 @@ def test_what_is_required_may_be_no_named_property(properties: dict[str, Any]) -
     assert matcher.is_stopped()
 
 
+@pytest.mark.parametrize("more", [{}, {"properties": {}}, {"additionalProperties": False}])
+def test_arguments_that_only_patterns_name_can_be_given(more: dict[str, Any]) -> None:
+    parameters = {"type": "object", "patternProperties": {"^x_": {"type": "string"}}, **more}
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    matcher = matcher_for(DIALECTS["qwen3_coder"], [tool], is_parallel=False)
+
+    call = "<function=f>\n<parameter=x_a>\nb\n</parameter>\n</function>"
+    assert matcher.consume_tokens(list(f"<tool_call>\n{call}\n</tool_call>".encode()))
+    assert matcher.is_stopped()
+
+
 def test_control_tokens_in_a_dialect_are_tokens() -> None:
     lark = LarkBuilder({"<call>": 7, "</call>": 8})
 
