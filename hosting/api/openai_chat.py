@@ -78,6 +78,10 @@ class ChatReply(ChunkedReply):
 
     chunk_object = "chat.completion.chunk"
 
+    def __init__(self, heading: Heading) -> None:
+        super().__init__(heading)
+        self._bare_calls: dict[tuple[int, int], wire.ToolCallPart] = {}  # without arguments so far
+
     def lines(self, choice: int, event: wire.Event) -> str:
         match event:
             case wire.Accepted():
@@ -86,7 +90,8 @@ class ChatReply(ChunkedReply):
                 return self._delta(choice, event)
             case wire.Finished():
                 self._finished[choice] = event
-                return self._chunk(choice, {}, finish_reason=event.reason)
+                end = self._chunk(choice, {}, finish_reason=event.reason)
+                return self._empty_arguments(choice) + end
         return self._progress(event)
 
     def whole(self, histories: Sequence[History]) -> dict[str, Any]:
@@ -99,7 +104,21 @@ class ChatReply(ChunkedReply):
         logprobs = self._logprobs(event)
         if not (event.text or event.tool_call or logprobs):
             return ""
+        if event.tool_call is not None:
+            self._note_call(choice, event.tool_call, has_arguments=bool(event.text))
         return self._chunk(choice, _delta_fields(event), logprobs=logprobs)
+
+    def _note_call(self, choice: int, call: wire.ToolCallPart, *, has_arguments: bool) -> None:
+        if has_arguments:
+            self._bare_calls.pop((choice, call.index), None)
+        elif call.name is not None:
+            self._bare_calls[choice, call.index] = call
+
+    def _empty_arguments(self, choice: int) -> str:
+        """Of calls that were cut before they had any: clients read arguments as JSON."""
+        calls = [call for (whose, _), call in self._bare_calls.items() if whose == choice]
+        each = ({"index": call.index, "function": {"arguments": "{}"}} for call in calls)
+        return "".join(self._chunk(choice, {"tool_calls": [one]}) for one in each)
 
     def _chunk(
         self,

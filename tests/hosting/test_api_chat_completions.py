@@ -130,6 +130,23 @@ async def test_reasoning_and_tool_calls_have_their_own_deltas(
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
 
+async def test_a_call_that_is_cut_before_its_arguments_has_an_empty_object(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    call = wire.Channel.TOOL_CALL
+    first = wire.ToolCallPart(index=0, call_id="call_1", name="add")
+    second = wire.ToolCallPart(index=1, call_id="call_2", name="add")
+    begun = (delta("", call, tool_call=first), delta("{}", call, tool_call=first))
+    engine.script = (*begun, delta("", call, tool_call=second), finished(wire.FinishReason.LENGTH))
+    *_, empty, end = chunks_in(await lines_of(await ask(api, stream=True)))
+    assert empty["choices"][0]["delta"] == {
+        "tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]
+    }
+    assert end["choices"][0]["finish_reason"] == "length"
+    calls = (await ask(api)).json()["choices"][0]["message"]["tool_calls"]
+    assert [one["function"]["arguments"] for one in calls] == ["{}", "{}"]
+
+
 async def test_tool_calls_come_whole_without_streaming(
     api: AsyncClient, engine: ScriptedEngine
 ) -> None:
