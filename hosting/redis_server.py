@@ -13,6 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def _version(path: str) -> tuple[int, int, int] | None:
 
 def socket_path_of(redis_url: str) -> Path:
     """The socket in a unix:// URL."""
-    return Path(redis_url.removeprefix("unix://").partition("?")[0])
+    return Path(urllib.parse.unquote(redis_url.removeprefix("unix://").partition("?")[0]))
 
 
 def redis_arguments(binary: RedisBinary, *, socket_path: Path, folder: Path) -> list[str]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import os
 import socket
+import urllib.parse
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,8 @@ SQLITE_OPTIONS = {
     "PRAGMA wal_autocheckpoint=10000; "  # pages, 40 MB: the ledger is there before (sqlite/log.py)
     "PRAGMA secure_delete=ON;",  # what is deleted is overwritten
 }
-_database = environment.database("DATABASE_URL", f"sqlite:///{DATA_DIR / 'db.sqlite3'}")
+_SQLITE_FILE = urllib.parse.quote(str(DATA_DIR / "db.sqlite3"))
+_database = environment.database("DATABASE_URL", f"sqlite:///{_SQLITE_FILE}")
 if _database["ENGINE"].endswith("sqlite3"):
     _database["ENGINE"] = "hosting.sqlite"
     _database["OPTIONS"] = SQLITE_OPTIONS

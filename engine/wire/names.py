@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import urllib.parse
 
 
 class Keys:
@@ -77,4 +78,4 @@ def default_redis_url(data_dir: str) -> str:
         socket_path = os.path.join(
             tempfile.gettempdir(), f"hearth-{os.getuid()}-{digest}", "redis.sock"
         )
-    return f"unix://{socket_path}"
+    return f"unix://{urllib.parse.quote(socket_path)}"

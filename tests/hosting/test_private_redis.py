@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import kombu
 import psutil
+import redis
 
 from engine import wire
 from hosting.redis_server import is_answering, socket_path_of
+from hosting.settings import celery_url
 from tests.hosting.redis_alone import redis_alone
 from tests.waiting import wait_until
 
@@ -35,3 +38,14 @@ def test_files_that_break_while_it_runs_are_put_aside_too(tmp_path: Path) -> Non
         running.wait_for(f"{tmp_path}/redis-unreadable")
         socket_path = socket_path_of(wire.default_redis_url(str(tmp_path)))
         wait_until(lambda: is_answering(socket_path))
+
+
+def test_a_folder_may_have_a_name_that_an_address_cannot_have(tmp_path: Path) -> None:
+    folder = tmp_path / "c#+ 50%41?ü"
+    folder.mkdir()
+    with redis_alone(folder):
+        url = wire.default_redis_url(str(folder))
+        with redis.Redis.from_url(url) as client, kombu.Connection(celery_url(url)) as connection:
+            assert client.ping()
+            connection.connect()
+        assert (folder / "run" / "redis.sock").is_socket()

@@ -16,7 +16,8 @@ from tests.stack import free_port
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 READ = (
-    "import json, sys; from hosting import settings; print(json.dumps(vars(settings)[sys.argv[1]]))"
+    "import json, sys; from hosting import settings; "
+    "print(json.dumps(vars(settings)[sys.argv[1]], default=str))"
 )
 
 
@@ -110,3 +111,8 @@ def test_what_is_empty_is_not_set(tmp_path: Path) -> None:
     empty = dict.fromkeys(("PORT", "DATABASE_URL", "REDIS_URL", "HEARTH_HTTPS"), "")
     assert setting("PORT", tmp_path, **empty) == 8000
     assert setting("REDIS_URL", tmp_path, **empty).startswith("unix://")
+
+
+def test_the_database_is_in_the_data_folder_whatever_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "c#+ 50%41?ü"
+    assert setting("DATABASES", folder)["default"]["NAME"] == str(folder / "db.sqlite3")
