@@ -234,6 +234,8 @@ def celery_url(redis_url: str) -> str:
 
 
 CELERY_BROKER_URL = celery_url(REDIS_URL)
+# Celery by itself believes any certificate; what the URL says of it counts before this
+CELERY_BROKER_USE_SSL = {"ssl_cert_reqs": "required"} if REDIS_URL.startswith("rediss://") else None
 CELERY_BROKER_TRANSPORT_OPTIONS = {"global_keyprefix": "hearth-celery:", "visibility_timeout": 7200}
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True

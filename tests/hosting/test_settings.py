@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import kombu
 import pytest
 
 from tests.environment import clear_settings
@@ -116,3 +118,20 @@ def test_what_is_empty_is_not_set(tmp_path: Path) -> None:
 def test_the_database_is_in_the_data_folder_whatever_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "c#+ 50%41?ü"
     assert setting("DATABASES", folder)["default"]["NAME"] == str(folder / "db.sqlite3")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", {"ssl_cert_reqs": "required"}),
+        ("?ssl_ca_certs=/ca.pem", {"ssl_ca_certs": "/ca.pem"}),  # required by redis-py's default
+        ("?ssl_cert_reqs=none", {"ssl_cert_reqs": ssl.CERT_NONE}),
+    ],
+)
+def test_the_background_worker_believes_no_redis_without_its_certificate(
+    tmp_path: Path, query: str, expected: dict[str, Any]
+) -> None:
+    told = {"REDIS_URL": f"rediss://:secret@redis.example.org:6379/0{query}"}
+    use_ssl = setting("CELERY_BROKER_USE_SSL", tmp_path, **told)
+    connection = kombu.Connection(setting("CELERY_BROKER_URL", tmp_path, **told), ssl=use_ssl)
+    assert connection.ssl == expected
