@@ -72,7 +72,7 @@ CSRF_TRUSTED_ORIGINS = [
 _ORIGINS = environment.origins("HEARTH_CORS_ORIGINS")
 CORS_ALLOW_ALL_ORIGINS = _ORIGINS == ["*"]
 CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else _ORIGINS
-CORS_URLS_REGEX = "^/v1/"
+CORS_URLS_REGEX = "^/(v1/|(v2/)?rerank$)"
 CORS_ALLOW_CREDENTIALS = False  # a key opens the API, a cookie never
 # Without cookies * is every header but the one with the key
 CORS_ALLOW_HEADERS, CORS_EXPOSE_HEADERS = ["*", "authorization"], ["*"]

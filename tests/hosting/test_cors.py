@@ -57,6 +57,13 @@ def test_a_refusal_can_be_read_too(web: str) -> None:
     assert (answer.status_code, answer.headers[ALLOWED]) == (401, APP["Origin"])
 
 
+@pytest.mark.parametrize("path", ["/rerank", "/v2/rerank"])
+def test_the_api_s_other_addresses_are_open_to_it_too(web: str, path: str) -> None:
+    answer = httpx.options(web + path, headers=APP | ASKS_FIRST)
+    assert (answer.status_code, answer.headers[ALLOWED]) == (200, APP["Origin"])
+    assert httpx.post(web + path, json={}, headers=APP).headers[ALLOWED] == APP["Origin"]
+
+
 @pytest.mark.parametrize(
     ("path", "origin"), [(CHAT, STRANGER), ("/accounts/sign-in/", APP), ("/chat/models", APP)]
 )
