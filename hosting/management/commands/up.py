@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.first_admin import new_setup_url
+from engine.config import BadConfig, read_config
 from hosting import redis_server
 from hosting.supervisor.limits import raise_file_limit
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
@@ -37,7 +38,7 @@ class Command(BaseCommand):
         raise_file_limit()
         try:
             plan, locks = self._plan(only)
-        except (UnknownPart, AlreadyRunning, PortTaken, BadAddress) as error:
+        except (UnknownPart, AlreadyRunning, PortTaken, BadAddress, BadConfig) as error:
             raise CommandError(str(error)) from error
         log = CombinedLog(
             path=settings.DATA_DIR / "logs" / "hearth.log",
@@ -56,6 +57,8 @@ class Command(BaseCommand):
 
     def _plan(self, only: str | None) -> tuple[Plan, PartLocks]:
         names = chosen_names(only)
+        if "engine" in names:
+            read_config([], os.environ)  # else the engine tells it, again and again
         place = own_place()
         locks = PartLocks(place.data_dir / "run")
         for name in names:
