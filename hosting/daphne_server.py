@@ -16,12 +16,16 @@ from daphne.cli import CommandLineInterface
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server
 from daphne.ws_protocol import WebSocketFactory
-from twisted.web.http import RESPONSES
+from twisted.web.http import RESPONSES, HTTPChannel
 
 from hosting.socket_limits import LimitedSocket
 
 MAX_BODY_BYTES = 64 * 1024 * 1024  # twice DATA_UPLOAD_MAX_MEMORY_SIZE
 TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+LONG_LINE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"Content-Length: 0\r\nConnection: close\r\n\r\n"
+)
 
 
 class LimitedRequest(WebRequest):
@@ -46,7 +50,17 @@ class LimitedRequest(WebRequest):
         return True
 
 
+class LimitedChannel(HTTPChannel):
+    """Twisted hangs up on a header line beyond 16 KiB; this says why."""
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        self.transport.write(LONG_LINE)
+        self.loseConnection()
+
+
 class LimitedFactory(HTTPFactory):
+    protocol = LimitedChannel
+
     def buildProtocol(self, addr: Any) -> Any:
         protocol = super().buildProtocol(addr)
         protocol.requestFactory = LimitedRequest

@@ -58,6 +58,12 @@ def test_a_body_announced_as_huge_is_refused_at_once(web: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_header_that_is_too_long_is_refused_by_its_status(web: str) -> None:
+    with _begun_request(web, f"X-Long: {'x' * 100_000}") as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_huge_body_of_unknown_length_is_cut_off(web: str) -> None:
     piece = b"%x\r\n%b\r\n" % (len(ONE_MEBIBYTE), ONE_MEBIBYTE)
     num_sent = 0
