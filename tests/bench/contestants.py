@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -60,8 +61,10 @@ def contestants(
         yield sides
 
 
-def check_equal_answers(model: str, sides: Contestants) -> Result:
-    """Greedy answers to the same prompts, alone. Raises BenchmarkFailed where they differ."""
+def check_equal_answers(model: str, sides: Contestants, *, least_share: float = 1.0) -> Result:
+    """Greedy answers to the same prompts, alone: the share of their text until they differ, the
+    shortest. Raises BenchmarkFailed below `least_share`."""
+    shares = []
     for number in range(NUM_EQUALITY_PROMPTS):
         prompt = sides.prompts.prompt(f"equality {number}", tokens=40 * (number + 1))
         question = Question(prompt=prompt, max_tokens=EQUALITY_TOKENS)
@@ -71,16 +74,26 @@ def check_equal_answers(model: str, sides: Contestants) -> Result:
                 f"{model}: the prompt has {own.prompt_tokens} tokens with us,"
                 f" {other.prompt_tokens} with {MLX_LM_SERVER}"
             )
-        if not is_same_text(own.text, other.text):
+        shares.append(equal_share(own.text, other.text))
+        if shares[-1] < least_share:
             raise BenchmarkFailed(f"{model}: answers differ\n  {own.text!r}\n  {other.text!r}")
     return Result(
         name=f"{model}.equal_answers_alone",
-        value=1.0,
+        value=min(shares),
         unit="share",
         rival=MLX_LM_SERVER,
-        bar=1.0,
+        bar=least_share,
         better="higher",
     )
+
+
+def equal_share(own: str, other: str) -> float:
+    """How much of two texts is the same from their beginnings on."""
+    if is_same_text(own, other):
+        return 1.0
+    pairs = zip(own, other, strict=False)
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)
+    return len(list(same)) / max(len(own), len(other))
 
 
 def is_same_text(own: str, other: str) -> bool:

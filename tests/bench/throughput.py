@@ -14,6 +14,7 @@ from tests.bench.calibration import calibrate_client
 from tests.bench.contestants import Contestants, check_equal_answers, contestants, is_same_text
 from tests.bench.exchange import Question
 from tests.bench.load import Load, run_load
+from tests.bench.models import USUAL
 from tests.bench.names import BATCH_GENERATOR, HEARTH, MLX_LM_SERVER
 from tests.bench.options import Options
 from tests.bench.report import Report, Result, text_table
@@ -28,12 +29,14 @@ TEMPERATURES = (0.0, 0.8)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How much a round asks of a model: `questions` for each stream, by the number of streams."""
+    """How much a round asks of a model: `questions` for each stream, by the number of streams.
+    `equal_share`: how far answers alone must be the same; numbers of 16 bits break ties apart."""
 
     max_tokens: int
     questions: dict[int, int]
     bar_over_server: float
     bar_over_generator: float | None = None
+    equal_share: float = 1.0
 
     def questions_per_stream(self, streams: int) -> int:
         return self.questions.get(streams, 2)
@@ -42,6 +45,9 @@ class Shape:
 SHAPES = {
     "tiny": Shape(max_tokens=128, questions={1: 6, 8: 3}, bar_over_server=1.5),
     "small": Shape(max_tokens=64, questions={1: 3}, bar_over_server=1.2, bar_over_generator=0.95),
+    "large": Shape(
+        max_tokens=256, questions={}, bar_over_server=1.2, bar_over_generator=0.95, equal_share=0.1
+    ),
 }
 MIN_STREAMS_WITH_BAR = 8
 
@@ -72,13 +78,14 @@ RIVALS = (MLX_LM_SERVER, BATCH_GENERATOR)
 
 
 def run(options: Options) -> Report:
-    models, streams = options.models or tuple(SHAPES), options.streams or STREAMS
+    models, streams = options.models or USUAL, options.streams or STREAMS
     cells = list(itertools.product(streams, options.temperatures or TEMPERATURES))
     budget = Budget(options.seconds, num_parts=len(models) * len(cells))
     report = Report(results=[calibrate_client()])
     for model in models:
+        least = SHAPES[model].equal_share
         with contestants(model, fields={"max_rows": max(streams)}) as sides:
-            report.results.append(check_equal_answers(model, sides))
+            report.results.append(check_equal_answers(model, sides, least_share=least))
             for number, temperature in cells:
                 cell = Cell(model, number, sides, temperature)
                 loads = cell.measure(rounds=options.rounds or 4, deadline=budget.next_deadline())
