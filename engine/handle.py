@@ -26,6 +26,7 @@ from engine.metrics import Vitals
 from engine.row_memory import RowMemory
 from engine.safe_reuse import Reuse
 from engine.sizing.estimate import Estimate
+from engine.sizing.exhaustion import is_out_of_memory
 
 Events = list[tuple[str, wire.Event]]
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class ModelHandle:
         self._live: dict[str, LiveRequest] = {}
         self._keeping = Keeping(reuse, self._find_live)
         self._is_ahead = False  # the turn before told first tokens and had no step
+        self._has_given_all = False  # the device took no more, and no token was drawn since
         self.spec = spec
         self.scheduler = Scheduler(
             Pace.of(spec, may_batch=is_batchable),
@@ -245,7 +247,7 @@ class ModelHandle:
                 self._keeping.after(step)
         # A step's failure ends the request that caused it, and only that one.
         except Exception as error:
-            return events + self._recover(step, error)
+            return events + self._recover(step, error, limits)
         return events + [event for outcome in outcomes for event in self._update(outcome)]
 
     def _admit(self, limits: Limits) -> Events:
@@ -291,6 +293,7 @@ class ModelHandle:
 
     def _update(self, outcome: Outcome) -> Events:
         self.last_used_at = self._clock()
+        self._has_given_all &= not outcome.drawn
         events = self._prefilled(outcome.step)
         now = self._wall_clock()
         for sequence, drawn in self.scheduler.update(outcome):
@@ -323,7 +326,7 @@ class ModelHandle:
             self._forget(live.request_id)
         return [(live.request_id, event) for event in added]
 
-    def _recover(self, step: Step, error: Exception) -> Events:
+    def _recover(self, step: Step, error: Exception, limits: Limits) -> Events:
         logger.warning(
             "step failed", extra={"model": self.spec.name, "error": repr(error)}, exc_info=error
         )
@@ -331,6 +334,10 @@ class ModelHandle:
         self._keeping.clear()
         culprit = self.scheduler.restart(step)
         self._vitals.note_progress()
+        if is_out_of_memory(error) and not self._has_given_all:
+            self._has_given_all = True
+            limits.give_all()
+            return []
         return [] if culprit is None else self._fail(self._live[culprit.request_id], error)
 
     def _fail(self, live: LiveRequest, error: Exception) -> Events:

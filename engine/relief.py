@@ -70,6 +70,7 @@ class Relief:
             make_room=self._make_room,
             idle_bytes=self._idle_bytes,
             dismiss_idle=self._dismiss_idle,
+            give_all=self._give_all,
             turnstile=self._turnstile,
             is_quiet=not any(one.has_rows for one in handles if isinstance(one, ModelHandle)),
         )
@@ -81,6 +82,12 @@ class Relief:
 
     def _dismiss_idle(self) -> None:
         self._pool.residents.dismiss_idle(unused_seconds=UNUSED_SECONDS)
+
+    def _give_all(self) -> None:
+        """Other programs have what the limit allows: all that no row needs goes."""
+        self._guard.note("exhaustion")
+        self._prefixes.shrink(0)
+        self._clear_buffers()
 
     def own_limits(self, handle: ModelHandle, limits: Limits) -> Limits:
         """What this model may use: its own ceiling counts too."""

@@ -28,6 +28,7 @@ from engine.model.direct_step import Forward
 from engine.model.encoder import load_encoder
 from engine.model.encoder_vectors import open_encoder
 from engine.model.grammar import GrammarShop
+from engine.model.load_faults import explain
 from engine.model.loader import LoadedModel, LoadFailed, load, stored_weight_bytes
 from engine.model.memory import DeviceMemory
 from engine.model.outlets import device_reader
@@ -42,6 +43,7 @@ from engine.reuse import PrefixReuse
 from engine.safe_reuse import SafeReuse
 from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import UnreadableConfig
+from engine.sizing.words import allowed_size, needed_size
 from engine.vector_handle import Computer, VectorHandle
 
 __all__ = ["DeviceShelf", "Handle", "LoadFailed", "Shelf"]
@@ -128,6 +130,24 @@ class DeviceShelf:
             self._memory.clear_buffers()
 
     def load(self, spec: wire.ModelSpec) -> Iterator[float | Handle]:
+        self._check_room(spec)
+        try:
+            yield from self._portions(spec)
+        # What MLX says where the device takes no more, or does not compile what it is given.
+        except (MemoryError, RuntimeError) as error:
+            raise LoadFailed(explain(Path(spec.path), error)) from error
+
+    def _check_room(self, spec: wire.ModelSpec) -> None:
+        """Other programs may have what the limit allows."""
+        room_bytes, needed_bytes = self._memory.obtainable_bytes(), self.weight_bytes(spec)
+        if room_bytes is not None and needed_bytes > room_bytes:
+            others_bytes = self._memory.read().others_bytes
+            raise LoadFailed(
+                f"the weights need {needed_size(needed_bytes)} and the device has "
+                f"{allowed_size(room_bytes)} left: other programs use {allowed_size(others_bytes)}"
+            )
+
+    def _portions(self, spec: wire.ModelSpec) -> Iterator[float | Handle]:
         opens = load_encoder if _is_encoder(spec) else load
         for one in opens(Path(spec.path), casts_to_float32=self._casts_to_float32):
             if one.loaded is None:

@@ -24,6 +24,7 @@ from engine.core.step import UndefinedNumbers
 from engine.faults import engine_error
 from engine.metrics import Vitals
 from engine.sizing.estimate import Estimate
+from engine.sizing.exhaustion import is_out_of_memory
 from engine.vector_request import VectorRequest
 
 Events = list[tuple[str, wire.Event]]
@@ -110,6 +111,7 @@ class VectorHandle:
         self._place = _Place(self._live)
         self._long: _Long | None = None
         self._suspects: list[Input] = []  # of a bundle that failed: computed one by one
+        self._has_given_all = False  # the device took no more, and no turn has ended since
 
     @property
     def is_idle(self) -> bool:
@@ -206,7 +208,7 @@ class VectorHandle:
         # A failure ends the request that caused it, and only that one.
         except Exception as error:
             self._at_work.note(self, _NOBODY)
-            return events + self._recover(turn.bundle, error)
+            return events + self._recover(turn.bundle, error, limits)
         self._at_work.note(self, _NOBODY)
         self._learn(turn, self._clock() - started, others)
         return events + self._answer(turn.bundle, results)
@@ -301,6 +303,7 @@ class VectorHandle:
 
     def _learn(self, turn: Turn, seconds: float, others: Pace | None) -> None:
         self.last_used_at = self._clock()
+        self._has_given_all = False
         context = turn.start + turn.width / 2
         self._cost.learn(tokens=turn.num_tokens, context=context, seconds=seconds)
         if others is not None:
@@ -334,10 +337,14 @@ class VectorHandle:
             self._suspects.remove(one)
         return [(one.request_id, each) for each in added]
 
-    def _recover(self, bundle: tuple[Input, ...], error: Exception) -> Events:
+    def _recover(self, bundle: tuple[Input, ...], error: Exception, limits: Limits) -> Events:
         logger.warning("bundle failed", extra={"model": self.spec.name}, exc_info=error)
         self._long = None
         self._vitals.note_progress()
+        if is_out_of_memory(error) and not self._has_given_all:
+            self._has_given_all = True
+            limits.give_all()
+            return []
         if len(bundle) > 1:
             self._suspects = list(bundle)
             return []

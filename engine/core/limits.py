@@ -21,7 +21,8 @@ class Limits:
     one model's own ceiling leaves; its first row need not ask, for the same reason. `tier_bytes`:
     what the prefix cache holds; `make_room` takes it away as far as a step needs the room. It is
     told how much of what rows hold may be copied into it, too. `idle_bytes`: what a model would
-    leave that nobody has used for a while; `dismiss_idle` sends it away."""
+    leave that nobody has used for a while; `dismiss_idle` sends it away. `give_all`: the device
+    takes no more, whatever is free by these numbers."""
 
     level: Level = Level.CALM
     free_bytes: int = _PLENTY_BYTES
@@ -31,6 +32,7 @@ class Limits:
     make_room: Callable[[int, int], None] = _nothing
     idle_bytes: int = 0
     dismiss_idle: Callable[[], None] = _nothing
+    give_all: Callable[[], None] = _nothing
     turnstile: Turnstile = dataclasses.field(default_factory=Turnstile)
 
     @property

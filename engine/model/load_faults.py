@@ -7,6 +7,8 @@ from pathlib import Path
 
 import regex
 
+from engine.sizing.exhaustion import is_out_of_memory
+
 _MOST_CHARACTERS = 300
 _UNKNOWN_TYPE = regex.compile(r"Model type (?P<type>\S+) not supported")
 _MISSING = regex.compile(r"Missing (?P<count>\d+) parameters: *\s*(?P<first>[^\s,]+)")
@@ -28,6 +30,8 @@ def explain(path: Path, error: Exception) -> str:
             f"{match['count']} of its weights are missing, such as {match['first']}: was every "
             "file copied?"
         )
+    if is_out_of_memory(error):
+        return "the device has no memory left for it; other programs may use it too"
     first_line = next(iter(told.strip().splitlines()), "")
     return f"{type(error).__name__}: {first_line}"[:_MOST_CHARACTERS]
 

@@ -139,6 +139,12 @@ class DeviceMemory:
         """What can be read at every turn: without asking the system."""
         return MemoryReadings(active_bytes=mx.get_active_memory(), pool_bytes=mx.get_cache_memory())
 
+    def obtainable_bytes(self) -> int | None:
+        """What a device of its own memory would still give; None where the system swaps first."""
+        if self.kind != "cuda":
+            return None
+        return int(self._read_info().get("free_memory", 0)) + mx.get_cache_memory()
+
     def clear_buffers(self) -> None:
         """Give unused buffers back to the system, once nothing computes (Metal dies otherwise)."""
         mx.synchronize()

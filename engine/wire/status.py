@@ -107,7 +107,7 @@ class CacheStatus(Part, frozen=True, kw_only=True):
 
 class MemoryMark(Part, frozen=True, kw_only=True):
     """Something that changed the memory. `kind`: load | unload | preempt |
-    refusal | failure | limit."""
+    refusal | failure | exhaustion | limit."""
 
     kind: str
     at: float

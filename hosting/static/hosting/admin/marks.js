@@ -2,7 +2,7 @@
 import { element } from "./dom.js";
 import { bytes, moment } from "./format.js";
 
-const KINDS = { load: ["Loaded", "▲", 1], unload: ["Unloaded", "▼", 2], preempt: ["Preempted", "◆", 3], refusal: ["Refused", "✕", 5], failure: ["Failed for want of memory", "✖", 5], limit: ["Limit changed", "―", 4] };
+const KINDS = { load: ["Loaded", "▲", 1], unload: ["Unloaded", "▼", 2], preempt: ["Preempted", "◆", 3], refusal: ["Refused", "✕", 5], failure: ["Failed for want of memory", "✖", 5], exhaustion: ["Device had no memory left", "✖", 5], limit: ["Limit changed", "―", 4] };
 const MAX_LISTED = 8;
 
 const kindOf = (mark) => KINDS[mark.kind] ?? [mark.kind, "•", 4];
