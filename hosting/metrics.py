@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from django.db import DatabaseError
 from django.db.models import Count
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
@@ -29,7 +30,7 @@ class _Service(Collector):
         return []  # registering must not read anything
 
     def collect(self) -> Iterator[Metric]:
-        yield _generations()
+        yield from _database_metrics()
         try:
             client = get_client()
             waiting = Counter(request.model for request in client.waiting())
@@ -44,10 +45,15 @@ class _Service(Collector):
         yield from cache_metrics(engines)
 
 
-def _generations() -> Metric:
+def _database_metrics() -> Iterator[Metric]:
     counts = Generation.objects.order_by().values_list("state").annotate(Count("id"))
-    by_state = dict.fromkeys(Generation.State.values, 0) | dict(counts)
-    return _by_name("generations", "Stored generations by state.", "state", by_state)
+    try:
+        by_state = dict.fromkeys(Generation.State.values, 0) | dict(counts)
+    except DatabaseError:
+        yield number("database_up", "1 while the database answers.", 0)
+        return
+    yield number("database_up", "1 while the database answers.", 1)
+    yield _by_name("generations", "Stored generations by state.", "state", by_state)
 
 
 def _by_name(name: str, text: str, label: str, values: dict[str, int]) -> Metric:

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from engine import wire
 from engine.transport.connection import connect
+from tests.hosting.failing_database import lost_database
 from tests.makers import make_status
 
 
@@ -76,3 +77,13 @@ def test_what_the_heartbeat_tells_is_exposed(exposed: str) -> None:
     assert {name: found.get(name) for name in EXPECTED} == EXPECTED
     assert ("hearth_guard_level", "level", "calm") not in found
     assert ("hearth_cache_misses_total", "reason", "none") not in found
+
+
+def test_engines_are_told_while_the_database_is_away(exposed: str, client: Client) -> None:
+    assert "hearth_database_up 1.0" in exposed
+    with lost_database():
+        answer = client.get("/metrics")
+    told = answer.content.decode()
+    assert answer.status_code == 200
+    assert "hearth_database_up 0.0" in told and "hearth_generations" not in told
+    assert 'hearth_engine_heartbeat_age_seconds{engine="engine-1"}' in told
