@@ -22,7 +22,7 @@ from hosting.socket_limits import LimitedSocket
 
 MAX_BODY_BYTES = 64 * 1024 * 1024  # twice DATA_UPLOAD_MAX_MEMORY_SIZE
 TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-LONG_LINE = (
+LONG_HEADER = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"Content-Length: 0\r\nConnection: close\r\n\r\n"
 )
@@ -51,11 +51,19 @@ class LimitedRequest(WebRequest):
 
 
 class LimitedChannel(HTTPChannel):
-    """Twisted hangs up on a header line beyond 16 KiB; this says why."""
+    """Twisted takes 16 KiB and 500 lines of header; this says why it hangs up on more."""
 
     def lineLengthExceeded(self, line: bytes) -> None:
-        self.transport.write(LONG_LINE)
+        self.transport.write(LONG_HEADER)
         self.loseConnection()
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        is_long = self._receivedHeaderSize > self.totalHeadersSize
+        if is_long or self._receivedHeaderCount > self.maxHeaders:
+            self.transport.write(LONG_HEADER)
+            self.loseConnection()
+        else:
+            super()._respondToBadRequestAndDisconnect()
 
 
 class LimitedFactory(HTTPFactory):

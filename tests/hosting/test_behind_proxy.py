@@ -58,9 +58,24 @@ def test_a_body_announced_as_huge_is_refused_at_once(web: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_header_that_is_too_long_is_refused_by_its_status(web: str) -> None:
-    with _begun_request(web, f"X-Long: {'x' * 100_000}") as connection:
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"X-Long: {'x' * 100_000}",
+        "\r\n".join(f"X-{number}: {'x' * 6_000}" for number in range(3)),
+        "\r\n".join(f"X-{number}: x" for number in range(501)),
+    ],
+    ids=["a long line", "long together", "many"],
+)
+def test_a_header_that_is_too_long_is_refused_by_its_status(web: str, header: str) -> None:
+    with _begun_request(web, header) as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_header_that_is_none_is_a_bad_request(web: str) -> None:
+    with _begun_request(web, "no colon") as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.django_db(transaction=True)
