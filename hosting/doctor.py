@@ -24,11 +24,14 @@ from django.db.migrations.executor import MigrationExecutor
 
 from hosting import redis_server
 from hosting.engine_client import EngineUnavailable, get_client
+from hosting.management.commands.up import own_place
 from hosting.models import HostedModel
 from hosting.supervisor import openblas, ports
+from hosting.supervisor.readiness import why_not_ready
 
 OLDEST_PYTHON = (3, 11)
 MLX_SECONDS = 120
+READINESS_SECONDS = 15  # a Redis that hangs takes ten of them
 MIN_FREE_BYTES = 2 * 1024**3
 MIN_FREE_FRACTION = 0.02
 MIN_OPEN_FILES = 4096
@@ -115,9 +118,11 @@ def _redis() -> tuple[bool, str]:
 
 def _named_redis() -> tuple[bool, str]:
     try:
-        get_client().ping()
+        policy = get_client().eviction_policy()
     except EngineUnavailable as error:
         return False, f"{error} Start the server in REDIS_URL, correct it, or unset it"
+    if policy != "noeviction":
+        return False, "deletes what waits when it is full: set maxmemory-policy noeviction there"
     return True, "answers at REDIS_URL"
 
 
@@ -139,10 +144,15 @@ def _port() -> tuple[bool, str]:
     except ports.BadAddress as error:
         return False, str(error)
     except ports.PortTaken as error:
-        if _is_hearth_there():
-            return True, f"{where} is used by a running Hearth"
-        return False, str(error)
+        return _running_hearth(where) if _is_hearth_there() else (False, str(error))
     return True, f"{where} is free"
+
+
+def _running_hearth(where: str) -> tuple[bool, str]:
+    reason = why_not_ready(own_place(), seconds=READINESS_SECONDS)
+    if reason is not None:
+        return False, f"{where} is used by a running Hearth that is not ready: {reason}"
+    return True, f"{where} is used by a running Hearth"
 
 
 def _is_hearth_there() -> bool:

@@ -201,6 +201,12 @@ class EngineClient:
         with speaking_to_redis():
             self._redis.ping()
 
+    def eviction_policy(self) -> str:
+        """What Redis does with what it keeps when its memory is full: noeviction, or deletes it."""
+        with speaking_to_redis():
+            policy: str = self._redis.info("memory")["maxmemory_policy"]
+        return policy
+
     def check_writable(self) -> None:
         """Raises EngineUnavailable also where Redis reads and does not write, on a full disk."""
         with speaking_to_redis():

@@ -10,11 +10,11 @@ from hosting.supervisor.parts import Place
 ANSWER_SECONDS = 3.0
 
 
-def why_not_ready(place: Place) -> str | None:
+def why_not_ready(place: Place, *, seconds: float = ANSWER_SECONDS) -> str | None:
     """None when ready, else what is missing, in words."""
     host = place.base_url.removeprefix("http://").rpartition(":")[0].strip("[]")
     # Not urllib: it would send this through the machine's HTTP proxy
-    connection = http.client.HTTPConnection(host, place.port, timeout=ANSWER_SECONDS)
+    connection = http.client.HTTPConnection(host, place.port, timeout=seconds)
     try:
         # By the name that is always allowed, whatever the address it listens on
         connection.request("GET", "/readyz", headers={"Host": "localhost"})

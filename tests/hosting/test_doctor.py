@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from engine.transport.connection import connect
 from hosting.doctor import Finding, examine
 from hosting.supervisor import openblas
+from tests.hosting.web_process import web as web
 
 
 def finding(subject: str) -> Finding:
@@ -24,3 +28,26 @@ def test_an_openblas_that_is_not_there_is_told(
     assert not told.is_ok and "HEARTH_OPENBLAS" in told.text
     library.touch()
     assert finding("OpenBLAS").is_ok
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_running_hearth_that_is_not_ready_is_told_with_the_reason(
+    web: str, settings: Any
+) -> None:
+    settings.BIND, settings.PORT = "127.0.0.1", urlsplit(web).port
+    told = finding("port")
+    assert not told.is_ok and "no engine is alive" in told.text
+
+
+def test_a_redis_that_evicts_is_told(
+    db: None, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    assert finding("Redis").is_ok
+    with connect(redis_url) as redis:
+        redis.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            told = finding("Redis")
+        finally:
+            redis.config_set("maxmemory-policy", "noeviction")
+    assert not told.is_ok and "maxmemory-policy noeviction" in told.text
