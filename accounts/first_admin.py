@@ -56,15 +56,21 @@ def create_first_admin(token: str, *, email: str, name: str, password: str) -> U
 def ensure_admin_from_environment() -> User | None:
     """The administrator of HEARTH_ADMIN_EMAIL and _PASSWORD, if there is none at all yet.
 
-    Raises ImproperlyConfigured for those that no form would take.
+    Raises ImproperlyConfigured for one without the other, and for those that no form would take.
     """
     email = os.environ.get("HEARTH_ADMIN_EMAIL", "").strip()
     password = os.environ.get("HEARTH_ADMIN_PASSWORD", "")
-    if not email or not password:
+    if not email and not password:
         return None
     with transaction.atomic():
         if has_administrator():
             return None
+        if not email or not password:
+            missing = "HEARTH_ADMIN_PASSWORD" if email else "HEARTH_ADMIN_EMAIL"
+            raise ImproperlyConfigured(
+                "HEARTH_ADMIN_EMAIL and HEARTH_ADMIN_PASSWORD make the first administrator "
+                f"together; {missing} is not set."
+            )
         _check("HEARTH_ADMIN_EMAIL", User._meta.get_field("email").run_validators, email)
         _check("HEARTH_ADMIN_PASSWORD", validate_password, password)
         SetupToken.objects.all().delete()

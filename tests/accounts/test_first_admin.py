@@ -136,10 +136,21 @@ def test_who_could_not_sign_in_or_too_easily_is_not_made(
     assert not User.objects.exists()
 
 
-def test_without_both_variables_nobody_is_made(db: None, monkeypatch: Any) -> None:
-    monkeypatch.setenv("HEARTH_ADMIN_EMAIL", "root@example.org")
+@pytest.mark.parametrize(
+    ("there", "missing"),
+    [
+        ("HEARTH_ADMIN_EMAIL", "HEARTH_ADMIN_PASSWORD"),
+        ("HEARTH_ADMIN_PASSWORD", "HEARTH_ADMIN_EMAIL"),
+    ],
+)
+def test_one_variable_without_the_other_is_told_while_it_would_count(
+    db: None, monkeypatch: Any, there: str, missing: str
+) -> None:
+    monkeypatch.setenv(there, "root@example.org")
+    with pytest.raises(ImproperlyConfigured, match=f"{missing} is not set"):
+        ensure_admin_from_environment()
+    User.objects.create_superuser("admin@example.org")
     assert ensure_admin_from_environment() is None
-    assert not User.objects.exists()
 
 
 def test_the_environment_raises_somebody_who_was_made_before(

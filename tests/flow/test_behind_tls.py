@@ -16,8 +16,9 @@ HOST = "hearth.example.org"
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    named = {"HEARTH_HTTPS": "1", "HEARTH_ALLOWED_HOSTS": HOST, "HEARTH_ADMIN_EMAIL": ""}
-    with running_stack(**named) as running:
+    named = {"HEARTH_HTTPS": "1", "HEARTH_ALLOWED_HOSTS": HOST}
+    nobody = {"HEARTH_ADMIN_EMAIL": "", "HEARTH_ADMIN_PASSWORD": ""}
+    with running_stack(**named, **nobody) as running:
         yield running
 
 
