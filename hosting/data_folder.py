@@ -13,6 +13,10 @@ def prepare_data_folder(folder: Path) -> None:
 
     The folder may have been made by somebody else, open to all; conversations must not be.
     """
+    if not _is_utf8(folder):
+        raise ImproperlyConfigured(
+            f"The path of the data folder {folder} is not UTF-8. Name another by HEARTH_DATA_DIR."
+        )
     os.umask(0o077)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -22,6 +26,15 @@ def prepare_data_folder(folder: Path) -> None:
         raise ImproperlyConfigured(_refusal(folder, error.strerror)) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ImproperlyConfigured(_refusal(folder, "it is read-only for this user"))
+
+
+def _is_utf8(path: Path) -> bool:
+    """Redis and SQLite are told it as text."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _close_to_others(path: Path) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.environment import clear_settings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -43,3 +45,12 @@ def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path) -> N
     assert told.returncode == 1
     assert told.stderr.count("\n") == 1
     assert "HEARTH_DATA_DIR" in told.stderr
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file names are UTF-8")
+def test_a_path_that_is_not_utf8_is_told_in_a_sentence(tmp_path: Path) -> None:
+    told = manage(Path(os.fsdecode(bytes(tmp_path / "data-") + b"\xe9")), "up")
+    assert told.returncode == 1
+    assert told.stderr.count("\n") == 1
+    assert "HEARTH_DATA_DIR" in told.stderr
+    assert not list(tmp_path.iterdir())
