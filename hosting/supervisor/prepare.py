@@ -23,18 +23,27 @@ class DamagedDatabase(Exception):
         )
 
 
+class DatabaseAway(Exception):
+    """PostgreSQL does not answer, or lets nobody in."""
+
+    def __init__(self, error: DatabaseError) -> None:
+        super().__init__(f"The database in DATABASE_URL: {' '.join(str(error).split())}")
+
+
 def prepare(run_folder: Path) -> None:
     """Quick when nothing is to be done. Two supervisors of one data folder take turns.
 
-    Raises DamagedDatabase.
+    Raises DamagedDatabase and DatabaseAway.
     """
     with waiting_lock(run_folder / "prepare.lock"):
         try:
             _prepare()
         except DatabaseError as error:
-            if not _is_damage(error):
-                raise
-            raise DamagedDatabase(error) from error
+            if _is_damage(error):
+                raise DamagedDatabase(error) from error
+            if connection.vendor == "postgresql" and connection.connection is None:
+                raise DatabaseAway(error) from error
+            raise
 
 
 def _prepare() -> None:

@@ -1,4 +1,4 @@
-"""A database file that SQLite cannot read is named where somebody starts, with what to do."""
+"""A database that cannot be used is named where somebody starts, with what to do."""
 
 from __future__ import annotations
 
@@ -20,11 +20,23 @@ def test_it_is_named_with_what_to_do(
 ) -> None:
     database = tmp_path / "db.sqlite3"
     database.write_bytes(content)
+    said = refusal(tmp_path, command, database_url="")
+    assert f"{database} cannot be read" in said and "Put its last backup there" in said
+
+
+@pytest.mark.parametrize("command", [("up", "--only", "redis"), ("prepare",)])
+def test_one_that_is_away_is_named_by_its_setting(tmp_path: Path, command: tuple[str, ...]) -> None:
+    said = refusal(tmp_path, command, database_url="postgres://hearth:geheim@127.0.0.1:1/hearth")
+    assert "DATABASE_URL" in said and "refused" in said and "geheim" not in said
+
+
+def refusal(data_dir: Path, command: tuple[str, ...], *, database_url: str) -> str:
+    """What the terminal says in place of a start."""
     started = subprocess.run(
         [sys.executable, "manage.py", *command],
         cwd=ROOT,
         env=clear_settings(dict(os.environ))
-        | {"HEARTH_DATA_DIR": str(tmp_path), "DATABASE_URL": ""},
+        | {"HEARTH_DATA_DIR": str(data_dir), "DATABASE_URL": database_url},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -32,5 +44,5 @@ def test_it_is_named_with_what_to_do(
     )
     assert started.returncode == 1
     said = started.stdout + started.stderr
-    assert f"{database} cannot be read" in said and "Put its last backup there" in said
     assert "Traceback" not in said
+    return said

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounts.first_admin import new_setup_url
 from hosting.management.commands.up import own_place
-from hosting.supervisor.prepare import DamagedDatabase, prepare
+from hosting.supervisor.prepare import DamagedDatabase, DatabaseAway, prepare
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         run_folder.mkdir(mode=0o700, exist_ok=True)
         try:
             prepare(run_folder)
-        except DamagedDatabase as error:
+        except (DamagedDatabase, DatabaseAway) as error:
             raise CommandError(str(error)) from error
         if url := new_setup_url(own_place().public_url):
             self.stdout.write(
