@@ -64,17 +64,18 @@ def test_one_that_cannot_be_stored_holds_up_no_other(
     assert rig.redis.xlen(wire.Keys.TERMINAL) == 1
 
 
-class AwayOnce:
-    """A feed whose Redis is away at first; at the second look it ends the test."""
+class Away:
+    """A feed whose Redis is away for these reasons, look by look; then it ends the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, *reasons: str) -> None:
         self.num_reads = 0
         self.consumer: consume_ledger.LedgerConsumer | None = None
+        self._reasons = reasons
 
     def read(self, block_ms: int) -> list[tuple[str, str]]:
         self.num_reads += 1
-        if self.num_reads == 1:
-            raise EngineUnavailable("away")
+        if self.num_reads <= len(self._reasons):
+            raise EngineUnavailable(self._reasons[self.num_reads - 1])
         assert self.consumer is not None
         self.consumer.stop()
         return []
@@ -84,10 +85,29 @@ class AwayOnce:
 
 
 def test_it_outlives_redis(transactional_db: None) -> None:
-    feed: Any = AwayOnce()
+    feed: Any = Away("away")
     feed.consumer = consume_ledger.LedgerConsumer(feed, pause_seconds=0.0)
     feed.consumer.run()
     assert feed.num_reads == 2
+
+
+def test_what_is_away_is_told_once_for_each_reason(
+    transactional_db: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    feed: Any = Away("away", "away", "full", "full")
+    feed.consumer = consume_ledger.LedgerConsumer(feed, pause_seconds=0.0)
+    feed.consumer.run()
+    assert caplog.messages == ["ledger waits: away", "ledger waits: full"]
+
+
+def test_what_stays_away_is_told_again_later(
+    transactional_db: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume_ledger, "_TELL_SECONDS", 0.0)
+    feed: Any = Away("away", "away")
+    feed.consumer = consume_ledger.LedgerConsumer(feed, pause_seconds=0.0)
+    feed.consumer.run()
+    assert caplog.messages == ["ledger waits: away"] * 2
 
 
 def test_what_a_database_away_kept_open_is_settled_as_soon_as_it_is_back(

@@ -21,6 +21,7 @@ from hosting.engine_client import EngineUnavailable, TerminalFeed
 from hosting.sqlite.log import move_early
 
 _RECONCILE_SECONDS = 2.0
+_TELL_SECONDS = 60.0
 _TOGETHER_SECONDS = 0.1  # what ends in such a time costs little more than one; limits do not wait
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class LedgerConsumer:
         self._is_stopped = threading.Event()
         self._reconcile_at = 0.0
         self._recorded_slot = 0
+        self._told, self._tell_at = "", 0.0
 
     def stop(self) -> None:
         self._is_stopped.set()
@@ -56,10 +58,16 @@ class LedgerConsumer:
                 if self.turn():
                     self._is_stopped.wait(_TOGETHER_SECONDS)
             except (EngineUnavailable, DatabaseError) as error:
-                logger.warning("ledger waits: %s", error)
+                self._tell(str(error))
                 close_old_connections()
                 self._feed.begin()
                 self._is_stopped.wait(self._pause_seconds)
+
+    def _tell(self, reason: str) -> None:
+        """Once a minute, and when it is another: what is away may be so for a night."""
+        if reason != self._told or time.monotonic() >= self._tell_at:
+            self._told, self._tell_at = reason, time.monotonic() + _TELL_SECONDS
+            logger.warning("ledger waits: %s", reason)
 
     def turn(self) -> bool:
         """Whether something had ended."""
