@@ -7,6 +7,8 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
+_KEPT = ("cache", "db.sqlite3", "estimates", "logs", "models", "redis", "run", "secret_key")
+
 
 def prepare_data_folder(folder: Path) -> None:
     """Make it, and let no file that this process makes from now on be open to others.
@@ -26,6 +28,13 @@ def prepare_data_folder(folder: Path) -> None:
         raise ImproperlyConfigured(_refusal(folder, error.strerror)) from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ImproperlyConfigured(_refusal(folder, "it is read-only for this user"))
+    # As after a command that root gave there
+    if closed := [one for one in _KEPT if not _is_open_to_us(folder / one)]:
+        raise ImproperlyConfigured(_refusal(folder, f"{closed[0]} in it is another user's"))
+
+
+def _is_open_to_us(path: Path) -> bool:
+    return os.access(path, os.R_OK) or not os.path.exists(path)
 
 
 def _is_utf8(path: Path) -> bool:

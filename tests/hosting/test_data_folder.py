@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
+from hosting.data_folder import prepare_data_folder
 from tests.environment import clear_settings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -54,3 +56,14 @@ def test_a_path_that_is_not_utf8_is_told_in_a_sentence(tmp_path: Path) -> None:
     assert told.stderr.count("\n") == 1
     assert "HEARTH_DATA_DIR" in told.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_closed_to_this_user_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "secret_key"
+    key.touch(0o600)
+    prepare_data_folder(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: path == tmp_path)  # root may read all
+    with pytest.raises(ImproperlyConfigured, match="secret_key in it is another user's"):
+        prepare_data_folder(tmp_path)
