@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts import sign_in_throttle
 from accounts.audit import address_of, record_of
+from accounts.forms import is_own_password
 from accounts.models import User
 from accounts.second_factors import spend_code
 from accounts.sign_in_throttle import TooManyAttempts
@@ -127,15 +128,10 @@ class PasswordAgainForm(forms.Form):
         self.user = user
 
     def clean_password(self) -> str:
-        address = address_of(context.request)
-        try:
-            sign_in_throttle.begin_attempt(self.user.email, address)
-        except TooManyAttempts as refusal:
-            raise forms.ValidationError(str(refusal), code="throttled") from None
-        if not self.user.check_password(self.cleaned_data["password"]):
+        password: str = self.cleaned_data["password"]
+        if not is_own_password(self.user, password):
             raise forms.ValidationError(_("That is not your password."), code="wrong")
-        sign_in_throttle.forget_attempts(self.user.email, address)
-        return self.cleaned_data["password"]
+        return password
 
     @property
     def is_throttled(self) -> bool:

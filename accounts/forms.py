@@ -6,11 +6,13 @@ import datetime
 from collections.abc import Sequence
 from typing import Any
 
+from allauth.core import context
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm, BaseUserCreationForm, PasswordChangeForm
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
+from accounts.audit import address_of
 from accounts.models import Scope, User
 from accounts.sign_in_throttle import TooManyAttempts, begin_attempt, forget_attempts
 
@@ -84,11 +86,36 @@ class NewPersonForm(PasswordFirst, BaseUserCreationForm):
         }
 
 
+def is_own_password(user: User, password: str) -> bool:
+    """Of who is signed in. The attempt counts as one at the sign-in: a borrowed session must not
+    find the password out. Raises ValidationError where there were too many."""
+    address = address_of(context.request)
+    try:
+        begin_attempt(user.email, address)
+    except TooManyAttempts as refusal:
+        raise forms.ValidationError(str(refusal), code="throttled") from None
+    is_right = user.check_password(password)
+    if is_right:
+        forget_attempts(user.email, address)
+    return is_right
+
+
 class PasswordForm(PasswordFirst, PasswordChangeForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["new_password1"].help_text = PASSWORD_HELP
         self.fields["new_password2"].help_text = ""
+
+    def clean_old_password(self) -> str:
+        old: str = self.cleaned_data["old_password"]
+        if not is_own_password(self.user, old):
+            wrong = self.error_messages["password_incorrect"]
+            raise forms.ValidationError(wrong, code="password_incorrect")
+        return old
+
+    @property
+    def is_throttled(self) -> bool:
+        return self.has_error("old_password", code="throttled")
 
 
 class NewKeyForm(forms.Form):

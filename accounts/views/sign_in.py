@@ -78,6 +78,10 @@ class PasswordView(views.PasswordChangeView):
         messages.success(self.request, _("Password changed. You are signed out everywhere else."))
         return super().form_valid(form)
 
+    def form_invalid(self, form: Any) -> HttpResponse:
+        status = 429 if form.is_throttled else 200
+        return self.render_to_response(self.get_context_data(form=form), status=status)
+
 
 class SignOutView(views.LogoutView):
     """By POST only. The session is deleted on the server."""

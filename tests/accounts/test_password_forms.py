@@ -8,7 +8,8 @@ import pytest
 from django.test import Client
 
 from accounts.invitations import invite
-from accounts.models import User
+from accounts.models import SignInAttempt, User
+from accounts.sign_in_throttle import MAX_ON_ACCOUNT
 from tests.accounts.conftest import PASSWORD
 
 WEAK = "12345"
@@ -54,3 +55,24 @@ def test_a_weak_password_is_told_at_the_password(form: tuple[Any, ...]) -> None:
 def test_a_wrong_repetition_is_told_at_the_repetition(form: tuple[Any, ...]) -> None:
     browser, url, more = form
     assert errors_of(browser, url, "battery 77 staple", "else", **more) == ([], [DIFFERENT])
+
+
+def test_a_borrowed_session_does_not_find_the_password_out(page: Client, person: User) -> None:
+    form = {"new_password1": "battery 77 staple", "new_password2": "battery 77 staple"}
+    answers = [
+        page.post("/accounts/password/", form | {"old_password": guess})
+        for guess in [*["wrong"] * MAX_ON_ACCOUNT, PASSWORD]
+    ]
+    assert [one.status_code for one in answers] == [*[200] * MAX_ON_ACCOUNT, 429]
+    assert "Try again in 15 min" in answers[-1].content.decode()
+    person.refresh_from_db()
+    assert person.check_password(PASSWORD)
+
+
+def test_who_knows_their_password_may_change_it_after_a_slip(page: Client, person: User) -> None:
+    form = {"new_password1": "battery 77 staple", "new_password2": "battery 77 staple"}
+    for old in ("wrong", PASSWORD):
+        page.post("/accounts/password/", form | {"old_password": old})
+    person.refresh_from_db()
+    assert person.check_password("battery 77 staple")
+    assert not SignInAttempt.objects.exists()
