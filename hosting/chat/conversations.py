@@ -96,8 +96,8 @@ def _read_cursor(cursor: str) -> tuple[datetime.datetime, uuid.UUID]:
         moment = parse_datetime(text.replace(" ", "+"))  # an unescaped + in a query is a space
         if moment is None or moment.tzinfo is None:
             raise ValueError(text)
-        return moment, uuid.UUID(row_id)
-    except ValueError:
+        return moment.astimezone(datetime.UTC), uuid.UUID(row_id)
+    except (ValueError, OverflowError):  # the last hours of the year 9999 are later in UTC
         raise Refusal("invalid_value", "This is no place in the list.", field="before") from None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import uuid
 from typing import Any
 
 import pytest
@@ -81,6 +82,15 @@ def test_the_list_goes_on_where_it_ended(page: Client, person: User) -> None:
     titles = {one["title"] for one in first["conversations"] + second["conversations"]}
     assert (len(first["conversations"]), len(titles)) == (50, 60)
     assert second["next"] is None
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["", "soon", "2026-11-27T10:00:00", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59"],
+)
+def test_what_is_no_place_in_the_list_is_refused(page: Client, moment: str) -> None:
+    answer = page.get("/chat/conversations", {"before": f"{moment}~{uuid.UUID(int=0)}"})
+    assert (answer.status_code, answer.json()["error"]["field"]) == (400, "before")
 
 
 def test_search_looks_into_titles_and_messages(
