@@ -5,6 +5,7 @@ AccountAdapter is the one door: every sign-in, by whatever means, ends in its `l
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -25,8 +26,9 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from accounts import oidc, sealed
-from accounts.audit import record_of
+from accounts.audit import address_of, record_of
 from accounts.models import User
+from accounts.sign_in_throttle import TooManyAttempts, begin_attempt
 
 _SAID = {
     "socialaccount/messages/account_connected.txt": gettext_lazy("Connected."),
@@ -123,6 +125,9 @@ def failed_page(request: HttpRequest) -> HttpResponse:
 
 
 def refused_page(request: HttpRequest, message: str, *, user: User | None = None) -> HttpResponse:
-    """Nobody comes in, and the record says that somebody tried."""
-    record_of(request, "sign-in.fail", target=user or "unknown account", after={"why": message})
+    """Nobody comes in, and the record says that somebody tried. As with passwords it does not say
+    so for ever: an answer that no provider gave can be sent by anybody, any number of times."""
+    with contextlib.suppress(TooManyAttempts):
+        begin_attempt(user.email if user else "", address_of(request))
+        record_of(request, "sign-in.fail", target=user or "unknown account", after={"why": message})
     return render(request, "accounts/sign_in_refused.html", {"message": message}, status=403)

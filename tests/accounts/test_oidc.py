@@ -13,6 +13,7 @@ from django.test import Client
 
 from accounts.invitations import create_service_account, invite
 from accounts.models import AuditRecord, Invitation, User
+from accounts.sign_in_throttle import MAX_ON_ACCOUNT
 from hosting.sign_in_settings import oidc_providers
 from tests.accounts import factors
 from tests.accounts.conftest import signed_in
@@ -140,6 +141,25 @@ def test_a_provider_that_is_away_is_told(settings: Any, db: None) -> None:
     response = Client().post(START)
     assert response.status_code == 403
     assert "did not succeed" in response.content.decode()
+
+
+def test_who_goes_on_with_answers_of_no_provider_fills_no_record(provider: Provider) -> None:
+    for number in range(MAX_ON_ACCOUNT + 20):
+        answer = Client(REMOTE_ADDR=f"2001:db8::{number:x}").get(CALLBACK, {"state": "x"})
+        assert answer.status_code == 403
+    actions = list(AuditRecord.objects.values_list("action", flat=True))
+    assert actions == ["sign-in.fail"] * MAX_ON_ACCOUNT
+    Client(REMOTE_ADDR="2001:db8:0:1::1").get(CALLBACK, {"error": "access_denied"})
+    assert AuditRecord.objects.count() == MAX_ON_ACCOUNT + 1
+
+
+def test_who_was_refused_before_comes_in(provider: Provider) -> None:
+    for _ in range(MAX_ON_ACCOUNT + 1):
+        Client().get(CALLBACK, {"state": "x"})
+    provider.knows("grace", **GRACE)
+    browser = Client()
+    sign_in(provider, "grace", browser)
+    assert is_in(browser)
 
 
 def test_without_a_provider_there_is_no_such_door(db: None) -> None:
