@@ -11,6 +11,7 @@ from celery.signals import worker_ready
 
 from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
+from accounts.session_store import SessionStore
 from hosting.actions.counting import measure_templates
 from hosting.actions.forgetting import delete_old_forgettings
 from hosting.actions.model_fetch import continue_fetches, fetch_weights
@@ -22,7 +23,7 @@ from hosting.actions.web_processes import delete_old_locks
 
 _RETENTION = (
     *(delete_old_generations, delete_old_conversations, delete_old_usage, delete_old_keys),
-    *(delete_old_forgettings, delete_old_locks, refresh_statistics),
+    *(delete_old_forgettings, delete_old_locks, SessionStore.clear_expired, refresh_statistics),
 )
 
 

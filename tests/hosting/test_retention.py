@@ -18,6 +18,7 @@ from django.utils import timezone
 from accounts.models import AuditRecord, DailyUsage, Policy, RollUpMark, UsageRecord, User
 from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
+from accounts.session_store import SessionStore
 from engine import wire
 from engine.transport.connection import connect
 from hosting.actions.retention import delete_old_conversations
@@ -49,6 +50,16 @@ def line(person: User | None, *, days_ago: float) -> UsageRecord:
 def sum_up() -> None:
     roll_up_what_is_new()
     RollUpMark.objects.update(settled_id=UsageRecord.objects.latest("id").pk)
+
+
+def test_sessions_that_have_ended_are_deleted(page: Client) -> None:
+    """Who may start to sign in makes one, and who closes the browser leaves it."""
+    left = SessionStore()
+    left.set_expiry(-1)
+    left.create()
+    apply_retention()
+    assert not left.exists(left.session_key)
+    assert page.get("/accounts/keys/").status_code == 200
 
 
 def test_nothing_goes_while_nobody_wants_it(person: User) -> None:
