@@ -110,7 +110,7 @@ ACCOUNTS_PERMISSIONS = "hosting.admin.permissions.PERMISSIONS"
 # How a person is deleted with everything that the service keeps of them
 ACCOUNTS_DELETE_PERSON = "hosting.actions.my_data.delete_person"
 ACCOUNTS_ACCESS_ENDED = "hosting.actions.access.end_open_generations"
-PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+PASSWORD_HASHERS = ["accounts.hashers.Argon2"]
 _VALIDATION = "django.contrib.auth.password_validation"
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": f"{_VALIDATION}.UserAttributeSimilarityValidator"},
