@@ -225,8 +225,9 @@ class PersonAdmin(DjangoUserAdmin, AuditedAdmin):
 
 def _may_touch(request: HttpRequest, person: User | None) -> bool:
     """A password that one sets is a way into the account, and to what it may do."""
-    has_powers = person is not None and (person.is_superuser or person.is_staff)
-    return request.user.is_superuser or not has_powers or person == request.user
+    if request.user.is_superuser or person in (None, request.user):
+        return True
+    return not (person.is_superuser or person.is_staff or person.manages.exists())
 
 
 class GroupForm(FreshForm):

@@ -329,6 +329,17 @@ def test_a_manager_cannot_become_another_one_who_may_more(manager: User, path: s
     assert signed_in(manager).get(f"{PEOPLE}{manager.pk}/change/").status_code == 200
 
 
+@pytest.mark.parametrize("path", ["password/", "delete/", "change/"])
+def test_staff_become_nobody_who_manages_a_group(manager: User, person: User, path: str) -> None:
+    """They would see the group's usage and invite people into it."""
+    person.manages.add(Group.objects.create(name="research"))
+    before = person.password
+    form = {"password1": "battery 77 staple", "password2": "battery 77 staple", "post": "yes"}
+    assert signed_in(manager).post(f"{PEOPLE}{person.pk}/{path}", form).status_code == 403
+    person.refresh_from_db()
+    assert person.password == before
+
+
 def test_a_manager_deletes_no_administrator_among_others(
     manager: User, administrator: User, person: User
 ) -> None:
