@@ -116,6 +116,11 @@ def name_every_status() -> None:
 class LimitedCommand(CommandLineInterface):
     server_class = LimitedServer
 
+    def __init__(self) -> None:
+        """Silent unless told otherwise: Daphne lists each address, invitations' among them."""
+        super().__init__()
+        self.parser.set_defaults(verbosity=0)
+
 
 if __name__ == "__main__":
     name_every_status()

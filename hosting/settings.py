@@ -290,6 +290,7 @@ LOGGING = {
     "disable_existing_loggers": False,
     "filters": {
         "request_id": {"()": "hosting.logs.RequestIdFilter"},
+        "closed_links": {"()": "hosting.logs.ClosedLinks"},
         "one_warning": {"()": "hosting.logs.OneWarning"},
     },
     "formatters": {
@@ -303,7 +304,7 @@ LOGGING = {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": LOG_FORMAT,
-            "filters": ["request_id"],
+            "filters": ["request_id", "closed_links"],
         }
     },
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
