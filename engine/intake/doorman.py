@@ -18,6 +18,7 @@ from engine.intake.grammar_desk import GrammarDesk
 from engine.intake.heartbeats import Heartbeats
 from engine.intake.memory_check import MemoryCheck
 from engine.intake.model_folder import MAX_FOLDERS
+from engine.intake.panics import panics
 from engine.intake.refusal import Refusal, invalid
 from engine.intake.vector_door import Reading
 from engine.transport import BLOCK_MS, Entry, IntakeQueue, Outage, RedisAway
@@ -118,6 +119,9 @@ class Doorman:
             raise
         except (MemoryError, RecursionError):
             self._refuse(entry, _too_large().refused)
+        except panics():
+            logger.exception("a library gave up", extra={"request_id": entry.request_id})
+            self._refuse(entry, _own_fault())
         except Exception:
             logger.exception("a check failed", extra={"request_id": entry.request_id})
             self._refuse(entry, _own_fault())
