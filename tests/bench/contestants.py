@@ -43,13 +43,18 @@ class Contestants:
 
 @contextlib.contextmanager
 def contestants(
-    model: str, *, fields: dict[str, int | float] | None = None, server_options: Sequence[str] = ()
+    model: str,
+    *,
+    fields: dict[str, int | float] | None = None,
+    server_options: Sequence[str] = (),
+    **settings: str,
 ) -> Iterator[Contestants]:
-    """Everybody on `model`, a short name; `fields` go into our registration of it."""
+    """Everybody on `model`, a short name; `fields` go into our registration of it, `settings` into
+    our environment."""
     path = model_path(model)
     with contextlib.ExitStack() as stack:
         logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hearth-bench-logs-")))
-        service = stack.enter_context(hearth_service())
+        service = stack.enter_context(hearth_service(**settings))
         sides = Contestants(
             service=service,
             ours=service.serve(model, path, **(fields or {})),

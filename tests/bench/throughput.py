@@ -37,6 +37,7 @@ class Shape:
     bar_over_server: float
     bar_over_generator: float | None = None
     equal_share: float = 1.0
+    settings: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def questions_per_stream(self, streams: int) -> int:
         return self.questions.get(streams, 2)
@@ -46,7 +47,12 @@ SHAPES = {
     "tiny": Shape(max_tokens=128, questions={1: 6, 8: 3}, bar_over_server=1.5),
     "small": Shape(max_tokens=64, questions={1: 3}, bar_over_server=1.2, bar_over_generator=0.95),
     "large": Shape(
-        max_tokens=256, questions={}, bar_over_server=1.2, bar_over_generator=0.95, equal_share=0.1
+        max_tokens=256,
+        questions={},
+        bar_over_server=1.2,
+        bar_over_generator=0.95,
+        equal_share=0.1,
+        settings={"HEARTH_MEMORY_LIMIT_GB": "32"},  # all sides are on one device of 80 GB
     ),
 }
 MIN_STREAMS_WITH_BAR = 8
@@ -83,9 +89,10 @@ def run(options: Options) -> Report:
     budget = Budget(options.seconds, num_parts=len(models) * len(cells))
     report = Report(results=[calibrate_client()])
     for model in models:
-        least = SHAPES[model].equal_share
-        with contestants(model, fields={"max_rows": max(streams)}) as sides:
-            report.results.append(check_equal_answers(model, sides, least_share=least))
+        shape = SHAPES[model]
+        with contestants(model, fields={"max_rows": max(streams)}, **shape.settings) as sides:
+            checked = check_equal_answers(model, sides, least_share=shape.equal_share)
+            report.results.append(checked)
             for number, temperature in cells:
                 cell = Cell(model, number, sides, temperature)
                 loads = cell.measure(rounds=options.rounds or 4, deadline=budget.next_deadline())
