@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests import tiny_harmony
+
 SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -66,10 +68,14 @@ CONTEXT_LIMIT_TOKENS = 16_384
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """`module` is a file of mlx_lm.models; `config` its config.json without the vocabulary."""
+    """`module` is a file of mlx_lm.models; `config` its config.json without the vocabulary.
+    `end_ids` are of `special_tokens`, the first one the tokenizer's."""
 
     module: str
     config: dict[str, Any]
+    special_tokens: tuple[str, ...] = SPECIAL_TOKENS
+    end_ids: tuple[int, ...] = (IM_END_ID, END_OF_TEXT_ID)
+    chat_template: str = CHAT_TEMPLATE
     vocab_size: int = 4096
     dtype: str = "float32"
     seed: int = 1
@@ -174,6 +180,21 @@ RECIPES = {
         },
     ),
 }
+HARMONY = "tiny-gpt-oss"
+RECIPES[HARMONY] = Recipe(
+    module="gpt_oss",
+    special_tokens=tiny_harmony.SPECIAL_TOKENS,
+    end_ids=(tiny_harmony.RETURN_ID,),
+    chat_template=tiny_harmony.CHAT_TEMPLATE,
+    config=_attention(
+        model_type="gpt_oss",
+        num_hidden_layers=4,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+        num_experts_per_tok=2,
+        num_local_experts=4,
+        sliding_window=64,
+    ),
+)
 LARGE = "large-qwen3"
 RECIPES[LARGE] = Recipe(
     module="qwen3",
@@ -213,12 +234,13 @@ def _cache_folder() -> Path:
 
 
 def _recipe_digest() -> str:
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:10]
+    sources = (Path(file).read_bytes() for file in (__file__, tiny_harmony.__file__))
+    return hashlib.sha256(b"".join(sources)).hexdigest()[:10]
 
 
 def _write_model(folder: Path, recipe: Recipe) -> None:
-    vocab_size = _write_tokenizer(folder, recipe.vocab_size)
-    config = {**recipe.config, "eos_token_id": [IM_END_ID, END_OF_TEXT_ID]}
+    vocab_size = _write_tokenizer(folder, recipe)
+    config = {**recipe.config, "eos_token_id": list(recipe.end_ids)}
     config.get("text_config", config)["vocab_size"] = vocab_size
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     _write_weights(folder / "model.safetensors", recipe, config)
@@ -236,7 +258,9 @@ def _write_weights(path: Path, recipe: Recipe, config: dict[str, Any]) -> None:
         if name.endswith("lm_head.weight"):
             # Wide logit gaps: the order of a sum must not decide an argmax.
             weights[name] = weights[name] * 8
-            weights[name][: len(SPECIAL_TOKENS)] = 0
+            weights[name][: len(recipe.special_tokens)] = 0
+        elif name.endswith("sinks"):
+            weights[name] = mx.random.normal(weights[name].shape)
     dtype = getattr(mx, recipe.dtype)
     weights = {name: array.astype(dtype) for name, array in weights.items()}
     mx.save_safetensors(str(path), weights, {"format": "mlx"})
@@ -244,7 +268,7 @@ def _write_weights(path: Path, recipe: Recipe, config: dict[str, Any]) -> None:
     mx.clear_cache()  # who made a large one may be about to measure it
 
 
-def _write_tokenizer(folder: Path, vocab_size: int) -> int:
+def _write_tokenizer(folder: Path, recipe: Recipe) -> int:
     """A byte-level BPE tokenizer trained on generated text; returns its real size."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -252,8 +276,8 @@ def _write_tokenizer(folder: Path, vocab_size: int) -> int:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=[AddedToken(one, special=one[1] == "|") for one in SPECIAL_TOKENS],
+        vocab_size=recipe.vocab_size,
+        special_tokens=[AddedToken(one, special=one[1] == "|") for one in recipe.special_tokens],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -261,11 +285,11 @@ def _write_tokenizer(folder: Path, vocab_size: int) -> int:
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": "<|im_end|>",
+        "eos_token": recipe.special_tokens[recipe.end_ids[0]],
         "pad_token": "<|endoftext|>",
         "clean_up_tokenization_spaces": False,
         "model_max_length": CONTEXT_LIMIT_TOKENS,
-        "chat_template": CHAT_TEMPLATE,
+        "chat_template": recipe.chat_template,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1))
     return tokenizer.get_vocab_size()

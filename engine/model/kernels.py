@@ -23,6 +23,7 @@ Kernel = Callable[..., mx.array]
 Kernels = Mapping[str, Kernel]  # by the name that families call it
 
 _ATTENTION = "scaled_dot_product_attention"
+_SHARED = {activations.__name__, base.__name__}
 _OF_MLX: Kernels = {_ATTENTION: getattr(base, _ATTENTION), "swiglu": activations.swiglu}
 ON_CPU: Kernels = {_ATTENTION: cpu_attention.attention, "swiglu": cpu_activation.swiglu}
 ON_CUDA: Kernels = {_ATTENTION: cuda_attention.attention}
@@ -85,5 +86,6 @@ def _replace(model: Any, old: Kernels, new: Kernels) -> bool:
 
 
 def _modules_of(model: Any) -> Iterator[ModuleType]:
-    names = {type(part).__module__ for part in model.modules()}
+    """The family's own: where mlx-lm's functions come from they stay what they are."""
+    names = {type(part).__module__ for part in model.modules()} - _SHARED
     return (sys.modules[name] for name in sorted(names) if name in sys.modules)

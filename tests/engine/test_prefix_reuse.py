@@ -31,6 +31,7 @@ from tests.waiting import wait_until
 
 Asks = Callable[[str, list[int]], list[int]]
 KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4"]
+KINDS += ["tiny-gpt-oss"]
 GREEDY = wire.Sampling(seed=1, temperature=0.0)
 LIMITS = DiskLimits(budget_bytes=1 << 34, free_floor_bytes=0, daily_write_bytes=1 << 34)
 

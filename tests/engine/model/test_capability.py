@@ -59,7 +59,9 @@ def test_a_family_that_answers_otherwise_in_a_batch_is_found_out(kind: type[Coun
     assert verdict_of(kind(loaded("tiny-qwen3").model)) is False
 
 
-@pytest.mark.parametrize("name", ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba"])
+@pytest.mark.parametrize(
+    "name", ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-gpt-oss"]
+)
 def test_families_with_a_batch_form_may_batch(name: str) -> None:
     assert verdict_of(loaded(name).model) is True
 

@@ -18,12 +18,13 @@ from tests.engine.model.rig import (
 )
 from tests.fakes import make_work
 
-ATTENTION, WINDOW, HYBRID, STATE, CHUNKED = (
+ATTENTION, WINDOW, HYBRID, STATE, CHUNKED, SINKS = (
     "tiny-qwen3",
     "tiny-gemma3",
     "tiny-qwen3-next",
     "tiny-mamba",
     "tiny-llama4",
+    "tiny-gpt-oss",
 )
 
 
@@ -36,7 +37,7 @@ def run_with_random_joins(run: Run, works: list[wire.Work], seed: int) -> None:
     run.finish()
 
 
-@pytest.mark.parametrize("name", [ATTENTION, WINDOW, HYBRID, STATE, CHUNKED])
+@pytest.mark.parametrize("name", [ATTENTION, WINDOW, HYBRID, STATE, CHUNKED, SINKS])
 def test_answers_are_those_of_single_runs_at_random_joins_and_leaves(name: str) -> None:
     works = random_works(3, 9)
     run = Run(make_handle(name))
@@ -45,7 +46,7 @@ def test_answers_are_those_of_single_runs_at_random_joins_and_leaves(name: str) 
         assert run.tokens(work.request_id) == reference_tokens(name, work), work.request_id
 
 
-@pytest.mark.parametrize("name", [ATTENTION, WINDOW])
+@pytest.mark.parametrize("name", [ATTENTION, WINDOW, SINKS])
 def test_a_window_may_be_passed_while_others_leave(name: str) -> None:
     works = [make_work("long", prompt=range(10, 60), max_tokens=40)]
     works += [make_work(f"s{n}", prompt=range(20, 25 + n), max_tokens=3 + 9 * n) for n in range(3)]
@@ -107,4 +108,4 @@ def test_a_cancelled_row_leaves_the_others_alone() -> None:
 
 def test_a_family_without_a_batch_form_is_found_out() -> None:
     assert not loaded(CHUNKED).is_batchable
-    assert all(loaded(name).is_batchable for name in (ATTENTION, WINDOW, HYBRID, STATE))
+    assert all(loaded(name).is_batchable for name in (ATTENTION, WINDOW, HYBRID, STATE, SINKS))

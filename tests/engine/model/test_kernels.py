@@ -278,6 +278,17 @@ def test_a_bound_family_answers_unequal_rows_as_alone(
     assert kernels.unbind(model)
 
 
+def test_what_families_share_stays_as_mlx_lm_has_it() -> None:
+    """A gpt-oss has an activation from there: replaced, it would call itself for other models."""
+    loaded, _ = load_model(tiny_model_path("tiny-gpt-oss"))
+    was_bound = kernels.unbind(loaded)
+    shared = activations.swiglu
+    assert kernels.bind(loaded, kernels.ON_CPU)
+    assert activations.swiglu is shared
+    if not was_bound:
+        kernels.unbind(loaded)
+
+
 def test_an_attention_that_answers_otherwise_is_found(
     model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ from tests.tiny_models import tiny_model_path
 
 QUANTISED_ROWS = pytest.param("quantised rows", marks=needs_quantised_caches)
 KINDS = ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4"]
+KINDS += ["tiny-gpt-oss"]
 _SMALL = {
     "vocab_size": 4096,
     "hidden_size": 64,
