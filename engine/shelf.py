@@ -21,7 +21,7 @@ from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
-from engine.model import direct_step, kernels
+from engine.model import direct_step, harmony, kernels
 from engine.model.caches import Caches, new_caches
 from engine.model.cpu_slices import BLOCK_SCORES
 from engine.model.direct_step import Forward
@@ -287,7 +287,8 @@ class ModelVoice:
 
     def __init__(self, tokenizer: Any):
         self._factory = TextFactory(tokenizer)
-        self.end_token_ids: Collection[int] = frozenset(tokenizer.eos_token_ids)
+        ends = frozenset(tokenizer.eos_token_ids) | harmony.end_token_ids(tokenizer)
+        self.end_token_ids: Collection[int] = ends
         self._grammars = GrammarShop(tokenizer, end_token_ids=self.end_token_ids)
 
     def stream(self, work: wire.Work) -> TextStream:

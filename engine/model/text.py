@@ -13,8 +13,9 @@ from typing import Any
 from mlx_lm.generate import TextStateMachine, make_text_state_machine
 
 from engine import wire
-from engine.core.answer import Piece
+from engine.core.answer import Piece, TextStream
 from engine.model.detokenizer import Detokenizer, Vocabulary
+from engine.model.harmony import HarmonyStream, markers_of
 from engine.model.naked_calls import NakedCalls
 from engine.model.tool_calls import ToolCallReader
 
@@ -32,8 +33,17 @@ class TextFactory:
         self.vocabulary = Vocabulary(tokenizer)
         self._with_tools = make_text_state_machine(tokenizer)
         self._without_tools = _without_tools(tokenizer)
+        self._harmony = markers_of(tokenizer)
 
-    def stream(self, work: wire.Work) -> ModelTextStream:
+    def stream(self, work: wire.Work) -> TextStream:
+        if self._harmony and not work.is_raw:
+            return HarmonyStream(
+                detokenizer=self.vocabulary.detokenizer(goes_on=True),
+                markers=self._harmony,
+                tool_calls=ToolCallReader(self._tokenizer, work),
+                tools=work.tools,
+                is_begun=work.continues_last,
+            )
         return ModelTextStream(
             detokenizer=self.vocabulary.detokenizer(goes_on=work.is_raw or work.continues_last),
             state=self._machine(work).make_state(self._start(work)),

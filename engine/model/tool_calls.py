@@ -59,7 +59,7 @@ class ToolCallReader:
     @property
     def is_over(self) -> bool:
         """The only call that may be made is complete: nothing follows it."""
-        return not self._may_call and self.num_finished == self.num_calls
+        return not self.may_call and self.num_finished == self.num_calls
 
     @property
     def is_within_argument(self) -> bool:
@@ -69,6 +69,16 @@ class ToolCallReader:
         if section is None or section.span is None or not section.span.is_within_argument:
             return False
         return not section.text.rstrip().endswith(section.span.call_end)
+
+    @property
+    def may_call(self) -> bool:
+        return self._max_calls is None or self.num_calls < self._max_calls
+
+    def begin(self, name: str) -> list[Piece]:
+        """A call whose name stands outside of its text: a JSON object is to come."""
+        self._section = _Section(header=None, span=JsonSpan(), num_streamed=1)
+        self.num_calls += 1
+        return [self._piece("", name=name)]
 
     def feed(self, text: str) -> list[Piece]:
         """More text after a start marker."""
@@ -114,7 +124,7 @@ class ToolCallReader:
         is_marked = not section.is_naked
         if _CLOSING.fullmatch(section.text, section.position, partial=is_marked):
             return []
-        if is_marked and not self._may_call:
+        if is_marked and not self.may_call:
             return []  # only calls were to be there
         if is_marked and (later := self._later_calls(section)):
             return later
@@ -147,7 +157,7 @@ class ToolCallReader:
         """Arguments that have come, or the beginning of a call."""
         if section.span is not None:
             return self._arguments(section, section.span)
-        if not self._may_call or (begun := self._begin(section)) is None:
+        if not self.may_call or (begun := self._begin(section)) is None:
             return None
         name, section.position, section.span = begun
         section.num_streamed += 1
@@ -191,10 +201,6 @@ class ToolCallReader:
             self.num_finished += 1
         return self._piece(shown) if shown else None
 
-    @property
-    def _may_call(self) -> bool:
-        return self._max_calls is None or self.num_calls < self._max_calls
-
     def _parse(self, text: str, *, is_complete: bool) -> list[Piece]:
         try:
             return self._whole(self._calls_in(text))
@@ -209,7 +215,7 @@ class ToolCallReader:
     def _whole(self, calls: list[tuple[str, str]]) -> list[Piece]:
         pieces = []
         for name, arguments in calls:
-            if self._may_call:
+            if self.may_call:
                 self.num_calls += 1
                 self.num_finished += 1
                 pieces.append(self._piece(arguments, name=name))
