@@ -9,9 +9,11 @@ from typing import Any
 
 from engine import wire
 from engine.core.grammar_text import GrammarInvalid, grammar_part, is_strict
+from engine.model import harmony_grammar
 from engine.model.call_grammar import MAX_CALLS, calls_rule
+from engine.model.harmony import markers_of
 from engine.model.lark import ANYTHING, LarkBuilder
-from engine.model.tool_dialects import dialect_of
+from engine.model.tool_dialects import Dialect, dialect_of
 from engine.model.tool_parsers import parser_name
 
 _SPACE = r"/[ \t\r\n]{0,8}/"
@@ -26,6 +28,8 @@ def answer_grammar(work: wire.Work, tokenizer: Any) -> str:
     if tokenizer.response_transitions:
         raise GrammarRejected("its answers have a form that grammars cannot be fitted into")
     lark = LarkBuilder(_control_tokens(tokenizer))
+    if markers_of(tokenizer):
+        return lark.finish(_in_messages(lark, work, tokenizer))
     return lark.finish(_with_thinking(lark, _body(lark, work, tokenizer), work, tokenizer))
 
 
@@ -37,7 +41,7 @@ def marks_calls(tokenizer: Any) -> bool:
         control = _control_tokens(tokenizer)
     except GrammarRejected:
         return False
-    dialect = dialect_of(parser_name(tokenizer))
+    dialect = _dialect(tokenizer)
     return (dialect.section_start or dialect.call_start).startswith(tuple(control))
 
 
@@ -47,24 +51,47 @@ def _body(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
         return _text_and_calls(lark, work, tokenizer)
     forms = [_calls(lark, work, tokenizer)] if work.tools else []
     if work.grammar is not None and not must_call:
-        try:
-            forms.append(lark.part(grammar_part(work.grammar, name="answer")))
-        except GrammarInvalid as error:
-            raise GrammarRejected(str(error)) from error
+        forms.append(_answer(lark, work.grammar))
     return lark.rule(" | ".join(forms), kind="body")
 
 
+def _in_messages(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
+    """Each with its own header; the first call is the last message."""
+    must_call = work.tool_choice.is_required
+    is_free = work.grammar is None and not must_call
+    choice = wire.replace(work.tool_choice, is_parallel=False)
+    work = wire.replace(work, tool_choice=choice)
+    calls = _calls(lark, _loosened(work) if is_free else work, tokenizer) if work.tools else None
+    answer = ANYTHING if is_free else None
+    if work.grammar is not None and not must_call:
+        answer = _answer(lark, work.grammar)
+    return harmony_grammar.messages_rule(
+        lark, calls=calls, answer=answer, has_preamble=work.grammar is None
+    )
+
+
+def _answer(lark: LarkBuilder, grammar: wire.Grammar) -> str:
+    try:
+        return lark.part(grammar_part(grammar, name="answer"))
+    except GrammarInvalid as error:
+        raise GrammarRejected(str(error)) from error
+
+
 def _text_and_calls(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
-    """Calls of tools that are not strict are only held to some object."""
-    tools = tuple(tool if is_strict(tool) else _loosened(tool) for tool in work.tools)
-    calls = _calls(lark, wire.replace(work, tools=tools), tokenizer)
+    calls = _calls(lark, _loosened(work), tokenizer)
     text = lark.rule(ANYTHING, kind="text")
     called = lark.rule(f"{text} {calls}", kind="called")
     most = MAX_CALLS if work.tool_choice.is_parallel else 1
     return lark.rule(f"{called}{{0,{most}}} {text}", kind="body")
 
 
-def _loosened(tool: dict[str, Any]) -> dict[str, Any]:
+def _loosened(work: wire.Work) -> wire.Work:
+    """Calls of tools that are not strict are only held to some object."""
+    tools = tuple(tool if is_strict(tool) else _loosened_tool(tool) for tool in work.tools)
+    return wire.replace(work, tools=tools)
+
+
+def _loosened_tool(tool: dict[str, Any]) -> dict[str, Any]:
     any_object = {"type": "object", "additionalProperties": True}
     return {**tool, "function": {**tool["function"], "parameters": any_object}}
 
@@ -72,9 +99,15 @@ def _loosened(tool: dict[str, Any]) -> dict[str, Any]:
 def _calls(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
     name = work.tool_choice.name
     tools = [tool for tool in work.tools if name in (None, tool["function"]["name"])]
+    is_parallel = work.tool_choice.is_parallel
+    return calls_rule(lark, _dialect(tokenizer), tools, is_parallel=is_parallel)
+
+
+def _dialect(tokenizer: Any) -> Dialect:
+    if markers_of(tokenizer):
+        return harmony_grammar.CALLS
     known = frozenset(tokenizer.get_vocab())
-    dialect = dialect_of(parser_name(tokenizer), has_token=known)
-    return calls_rule(lark, dialect, tools, is_parallel=work.tool_choice.is_parallel)
+    return dialect_of(parser_name(tokenizer), has_token=known)
 
 
 def _with_thinking(lark: LarkBuilder, body: str, work: wire.Work, tokenizer: Any) -> str:
