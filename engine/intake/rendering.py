@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from engine import wire
-from engine.intake import begun_answer
+from engine.intake import begun_answer, harmony
 from engine.intake.boundaries import publishable, token_positions, turn_starts
 from engine.intake.encode import Conversation
 from engine.intake.limits import TooSlow
@@ -37,6 +37,7 @@ _REASONING_ENDS = (
     "[/THINK]",
     "<|END_THINKING|>",
     "<channel|>",
+    harmony.ANSWER_START,
 )
 
 

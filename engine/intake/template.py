@@ -17,6 +17,7 @@ from jinja2.nodes import CallBlock, Node
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from engine.intake import harmony
 from engine.intake.limits import TimeLimit, TooSlow
 from engine.intake.messages import (
     Arguments,
@@ -47,6 +48,7 @@ class Template:
                 self._template = _environment().from_string(source)
         except (jinja2.TemplateError, RecursionError, TooSlow) as error:
             raise TemplateRefused(f"the chat template does not compile: {error}") from error
+        self._is_harmony = harmony.is_template(source)
         self._takes_text_arguments = self._keeps_arguments_as_written()
         self._takes_late_systems = self._keeps_systems_in_place()
 
@@ -56,6 +58,8 @@ class Template:
         """
         if not self._takes_late_systems:
             messages = with_systems_in_place(messages)
+        if self._is_harmony:
+            messages = harmony.in_its_form(messages)
         if self._takes_text_arguments:
             return messages
         return [with_mapped_arguments(message) for message in messages]
@@ -70,7 +74,7 @@ class Template:
         seconds: float = MAX_SECONDS,
     ) -> str:
         values = {
-            **options,
+            **(harmony.efforts(options) if self._is_harmony else options),
             **self._special_tokens,
             "messages": messages,
             "tools": tools or None,
@@ -79,13 +83,16 @@ class Template:
         }
         try:
             with TimeLimit(seconds):
-                return _join(self._template.generate(values))
+                rendered = _join(self._template.generate(values))
         except TooSlow:
             raise
         except (jinja2.TemplateError, ArithmeticError, LookupError) as error:
             raise TemplateRefused(str(error)) from error
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
             raise TemplateRefused(f"{type(error).__name__}: {error}") from error
+        if self._is_harmony and adds_generation_prompt:
+            rendered += harmony.prompt_end(options, tools)
+        return rendered
 
     def _keeps_arguments_as_written(self) -> bool:
         """Whether a tool call's arguments may be given as text: a probe comes out unchanged."""

@@ -65,6 +65,8 @@ def _in_messages(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
     answer = ANYTHING if is_free else None
     if work.grammar is not None and not must_call:
         answer = _answer(lark, work.grammar)
+    if answer is not None and work.has_thought:  # the prompt ends within the last message
+        return answer
     return harmony_grammar.messages_rule(
         lark, calls=calls, answer=answer, has_preamble=work.grammar is None
     )

@@ -42,7 +42,7 @@ class TextFactory:
                 markers=self._harmony,
                 tool_calls=ToolCallReader(self._tokenizer, work),
                 tools=work.tools,
-                is_begun=work.continues_last,
+                is_begun=work.has_thought,
             )
         return ModelTextStream(
             detokenizer=self.vocabulary.detokenizer(goes_on=work.is_raw or work.continues_last),

@@ -12,6 +12,7 @@ from engine.sizing.text_config import context_limit
 _MOST_TOKENS = 2**31  # more is no length but a mistake
 _SHOWN = 200  # letters of a path in a refusal
 _TEMPLATE_FILES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
+_THINKING_MARKS = ("<think>", "enable_thinking", "<|channel|>analysis")
 
 
 class NotAModelFolder(Exception):
@@ -54,7 +55,7 @@ def _describe(path: Path) -> FolderDescription:
         kind=_kind(path, config),
         weight_bytes=sum(file.stat().st_size for file in weights),
         context_limit_tokens=context_limit(config),
-        supports_thinking="<think>" in template or "enable_thinking" in template,
+        supports_thinking=any(mark in template for mark in _THINKING_MARKS),
         supports_tools="tools" in template,
         sampling=_sampling(_read_json(path / "generation_config.json")),
     )

@@ -63,6 +63,18 @@ def test_a_folder_is_registered_with_what_it_says(rig: Rig, folder: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    ("template", "thinks"),
+    [("{{ enable_thinking }}", True), ("{{ '<|channel|>analysis' }}", True), ("Hello", False)],
+)
+def test_a_template_tells_whether_the_model_thinks(
+    rig: Rig, folder: Path, template: str, thinks: bool
+) -> None:
+    (folder / "chat_template.jinja").write_text(template)
+    run(str(folder))
+    assert HostedModel.objects.get().supports_thinking is thinks
+
+
+@pytest.mark.parametrize(
     ("file", "content"),
     [
         ("config.json", b'{"architectures": {"0": 1}, "max_position_embeddings": 1e30}'),

@@ -170,7 +170,7 @@ def test_a_tool_that_nobody_knows_is_a_call() -> None:
 
 
 def test_what_was_begun_goes_on_as_text() -> None:
-    told, _ = answered(" world<|return|>", continues_last=True)
+    told, _ = answered(" world<|return|>", has_thought=True)
     assert told == ("", " world", [])
 
 
@@ -250,7 +250,7 @@ def split(text: str, sizes: list[int], **changes: Any) -> tuple[Told, Any]:
         markers=markers,
         tool_calls=ToolCallReader(loaded(HARMONY).tokenizer, work),
         tools=work.tools,
-        is_begun=work.continues_last,
+        is_begun=work.has_thought,
     )
     answer = Answer(work, stream, end_token_ids={len(pieces)})
     return told(events(answer, list(range(len(pieces) + 1)))), answer.ending
@@ -262,7 +262,7 @@ def split(text: str, sizes: list[int], **changes: Any) -> tuple[Told, Any]:
     sizes=st.lists(st.integers(1, 60), min_size=1, max_size=4),
     stop=st.sampled_from([(), ("STOP",), ("}", "ö"), ("🙂", "assistant")]),
     is_parallel=st.booleans(),
-    continues_last=st.booleans(),
+    has_thought=st.booleans(),
 )
 def test_any_split_says_the_same(
     parts: list[str], sizes: list[int], is_parallel: bool, **changes: Any

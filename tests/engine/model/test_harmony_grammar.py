@@ -126,3 +126,8 @@ def test_calls_of_strict_tools_that_need_not_be_made_are_held() -> None:
     assert not follows(LATE, tools=tools(strict=True))
     strict, loose = tools(strict=True)[1], tools()[0]
     assert follows(LATE, tools=(strict, loose))
+
+
+def test_an_answer_that_is_begun_has_no_header() -> None:
+    assert follows('{"city": "Rome", "days": 3}<|return|>', grammar=GRAMMAR, has_thought=True)
+    assert not follows(ANSWER, grammar=GRAMMAR, has_thought=True)
