@@ -169,9 +169,10 @@ def test_a_tool_that_nobody_knows_is_a_call() -> None:
     assert told == ("", "", [("browser.search", '{"q": 1}')])
 
 
-def test_what_was_begun_goes_on_as_text() -> None:
-    told, _ = answered(" world<|return|>", has_thought=True)
-    assert told == ("", " world", [])
+@pytest.mark.parametrize("text", [" world", " to=functions.weather json"])
+def test_what_was_begun_goes_on_as_text(text: str) -> None:
+    told, _ = answered(f"{text}<|return|>", has_thought=True)
+    assert told == ("", text, [])
 
 
 def test_a_raw_prompt_s_answer_is_as_it_is() -> None:
@@ -243,7 +244,10 @@ def tokens_of(text: str) -> list[str]:
 
 
 def split(text: str, sizes: list[int], **changes: Any) -> tuple[Told, Any]:
-    pieces, markers = cut(text, sizes)
+    return said_in(*cut(text, sizes), **changes)
+
+
+def said_in(pieces: list[bytes], markers: dict[int, str], **changes: Any) -> tuple[Told, Any]:
     work = ask(**changes)
     stream = HarmonyStream(
         detokenizer=ByteDetokenizer(pieces, trims_space=False),
@@ -273,6 +277,13 @@ def test_any_split_says_the_same(
     assert said == split(text, [1], **changes)
     (thoughts, words, _), _ = said
     assert not any(marker in thoughts + words for marker in SPECIAL_TOKENS)
+
+
+def test_half_a_character_stays_in_its_message() -> None:
+    markers = {0: "<|channel|>", 2: "<|message|>", 4: "<|channel|>", 6: "<|message|>"}
+    pieces = [b"", b"analysis", b"", b"hm \xf0\x9f", b"", b"final", b"", b"Hello"]
+    (thoughts, words, _), _ = said_in(pieces, markers)
+    assert (thoughts, words) == ("hm \ufffd", "Hello")
 
 
 @pytest.mark.parametrize("call", CALLS)

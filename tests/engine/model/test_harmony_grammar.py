@@ -121,6 +121,10 @@ def test_what_is_no_call_of_a_tool_is_none(text: str) -> None:
     assert follows(SAID + CALL, **REQUIRED)
 
 
+def test_one_call_is_the_last_message() -> None:
+    assert not follows(CALL.removesuffix("<|call|>") + CALL, **REQUIRED)
+
+
 def test_calls_of_strict_tools_that_need_not_be_made_are_held() -> None:
     assert follows(SAID + CALL, tools=tools(strict=True))
     assert not follows(LATE, tools=tools(strict=True))
