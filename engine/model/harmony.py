@@ -25,6 +25,7 @@ END, CALL, RETURN = "<|end|>", "<|call|>", "<|return|>"
 _MARKERS = (START, CHANNEL, CONSTRAIN, MESSAGE, END, CALL, RETURN)
 _IN_HEADERS = (START, CHANNEL, CONSTRAIN)
 _ANSWER_ENDS = (CALL, RETURN)
+_LONGEST_HEADER = 1000  # one that goes on says nothing
 
 # Of a header that has no marker yet: what else begins so is an answer without any form.
 _BEFORE_CHANNEL = regex.compile(r"\s*(?:assistant)?\s*(?:to=\S*\s*\w*\s*)?")
@@ -129,8 +130,11 @@ class HarmonyStream:
         if not text:
             return []
         if self._channel is None:
+            if self._is_marked:
+                self._header = (self._header + text)[:_LONGEST_HEADER]
+                return []
             self._header += text
-            if self._may_be_header():
+            if _BEFORE_CHANNEL.fullmatch(self._header, partial=True) is not None:
                 return []
             text, self._header, self._channel = self._header, "", wire.Channel.CONTENT
         if self._is_in_call:
@@ -139,10 +143,9 @@ class HarmonyStream:
             return self._begin_call(self._name, text)
         return [Piece(channel=self._channel, text=text)]
 
-    def _may_be_header(self) -> bool:
-        if any(marker in self._header for marker in _IN_HEADERS):
-            return True
-        return _BEFORE_CHANNEL.fullmatch(self._header, partial=True) is not None
+    @property
+    def _is_marked(self) -> bool:
+        return any(marker in self._header for marker in _IN_HEADERS)
 
     def _begin_call(self, name: str, text: str) -> list[Piece]:
         """Arguments that are no object are none: they come out as the text that they are."""
@@ -173,8 +176,8 @@ class HarmonyStream:
 
     def _close_header(self, *, is_cut: bool) -> list[Piece]:
         """A short answer without any form looks like one."""
+        is_header = self._is_marked or "to=" in self._header
         header, self._header = self._header, ""
-        is_header = any(one in header for one in (*_IN_HEADERS, "to="))
         if is_cut or is_header or not header.strip():
             return []
         return [Piece(channel=wire.Channel.CONTENT, text=header)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from typing import Any
 
 import pytest
@@ -277,6 +278,14 @@ def test_any_split_says_the_same(
     assert said == split(text, [1], **changes)
     (thoughts, words, _), _ = said
     assert not any(marker in thoughts + words for marker in SPECIAL_TOKENS)
+
+
+def test_a_header_without_an_end_costs_no_more_than_text() -> None:
+    pieces, markers = [b"", *[b" why"] * 100_000], {0: "<|channel|>"}
+    started = time.process_time()
+    (thoughts, words, calls), _ = said_in(pieces, markers, max_tokens=1_000_000)
+    assert (thoughts, words, calls) == ("", "", [])
+    assert time.process_time() - started < 5.0
 
 
 def test_half_a_character_stays_in_its_message() -> None:
