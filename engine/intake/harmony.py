@@ -1,11 +1,10 @@
 """What gpt-oss' chat templates want otherwise than others': thoughts under a name of their own and
-never beside words of a message that calls, one call a message, an effort for every wish.
+never beside words of a message that calls, an effort for every wish.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from itertools import takewhile
+from collections.abc import Mapping
 from typing import Any
 
 from engine.intake.messages import Message
@@ -20,7 +19,7 @@ def is_template(source: str) -> bool:
 
 
 def in_its_form(messages: list[Message]) -> list[Message]:
-    return [_with_thinking(message) for message in _one_call_each(messages)]
+    return [_with_thinking(message) for message in messages]
 
 
 def efforts(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,35 +47,3 @@ def _with_thinking(message: Message) -> Message:
     if message["content"] and "tool_calls" in message:
         return {**message, "thinking": f"{thoughts}\n\n{message['content']}", "content": ""}
     return {**message, "thinking": thoughts}
-
-
-def _one_call_each(messages: list[Message]) -> Iterator[Message]:
-    """Each call with its results behind it; the template would show the first call alone."""
-    place = 0
-    while place < len(messages):
-        message = messages[place]
-        place += 1
-        if len(message.get("tool_calls", ())) < 2:
-            yield message
-            continue
-        results = list(takewhile(lambda one: one["role"] == "tool", messages[place:]))
-        place += len(results)
-        yield from _parted(message, results)
-
-
-def _parted(message: Message, results: list[Message]) -> Iterator[Message]:
-    first, *others = message["tool_calls"]
-    silent = {"role": message["role"], "content": ""}
-    for one in (
-        {**message, "tool_calls": [first]},
-        *({**silent, "tool_calls": [c]} for c in others),
-    ):
-        call_id = one["tool_calls"][0].get("id")
-        yield one
-        yield from (result for result in results if _answers(result, call_id))
-    call_ids = [call.get("id") for call in message["tool_calls"]]
-    yield from (one for one in results if not any(_answers(one, each) for each in call_ids))
-
-
-def _answers(result: Message, call_id: str | None) -> bool:
-    return call_id is not None and result.get("tool_call_id") == call_id

@@ -25,9 +25,10 @@ from engine.intake.messages import (
     with_mapped_arguments,
     with_systems_in_place,
 )
+from engine.intake.single_calls import one_call_each
 
 MAX_SECONDS = 1.0
-MAX_PROBE_SECONDS = 0.5  # there are two before the first conversation
+MAX_PROBE_SECONDS = 0.5  # there are up to four before the first conversation
 MAX_OUTPUT_CHARACTERS = 64 * 1024**2
 MAX_PRODUCT_LENGTH = 1_000_000
 MAX_NUMBER_BITS = 4096
@@ -51,6 +52,7 @@ class Template:
         self._is_harmony = harmony.is_template(source)
         self._takes_text_arguments = self._keeps_arguments_as_written()
         self._takes_late_systems = self._keeps_systems_in_place()
+        self._takes_several_calls = self._shows_all_calls()
 
     def prepare(self, messages: list[Message]) -> list[Message]:
         """Messages in the form that this template takes. A template that accepts a tool call's
@@ -58,6 +60,8 @@ class Template:
         """
         if not self._takes_late_systems:
             messages = with_systems_in_place(messages)
+        if not self._takes_several_calls:
+            messages = one_call_each(messages)
         if self._is_harmony:
             messages = harmony.in_its_form(messages)
         if self._takes_text_arguments:
@@ -97,17 +101,16 @@ class Template:
     def _keeps_arguments_as_written(self) -> bool:
         """Whether a tool call's arguments may be given as text: a probe comes out unchanged."""
         arguments = '{"probe":  "as written"}'
-        call = {
-            "id": "probe00001",
-            "type": "function",
-            "function": {"name": "f", "arguments": arguments},
-        }
-        messages: list[Message] = [
-            {"role": "user", "content": "q"},
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "content": "a", "tool_call_id": "probe00001", "name": "f"},
-        ]
-        return arguments in self._try(messages)
+        return arguments in self._try(_calling("f", arguments=arguments))
+
+    def _shows_all_calls(self) -> bool:
+        """Whether a message may have several: where it shows one, it shows both of two."""
+        names = ("probe_first", "probe_second")
+        probes = [_calling(*names), _calling(names[0])]
+        if not self._takes_text_arguments:
+            probes = [[with_mapped_arguments(one) for one in probe] for probe in probes]
+        both = self._try(probes[0])
+        return all(name in both for name in names) or names[0] not in self._try(probes[1])
 
     def _keeps_systems_in_place(self) -> bool:
         """Whether a system message may follow a user's: a probe comes out behind it."""
@@ -124,6 +127,27 @@ class Template:
             return self.render(messages, [], {}, seconds=MAX_PROBE_SECONDS)
         except (TemplateRefused, TooSlow, MemoryError):
             return ""
+
+
+def _calling(*names: str, arguments: str = "{}") -> list[Message]:
+    """A turn in which these are called."""
+    calls = [
+        {
+            "id": f"probe{number:05}",
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        for number, name in enumerate(names, start=1)
+    ]
+    results = (
+        {"role": "tool", "content": "a", "tool_call_id": call["id"], "name": name}
+        for call, name in zip(calls, names, strict=True)
+    )
+    return [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "", "tool_calls": calls},
+        *results,
+    ]
 
 
 def _join(pieces: Any) -> str:

@@ -142,6 +142,39 @@ def test_arguments_come_as_the_template_takes_them(source: str, expected: str) -
 DEEP = [f'{{"a": {"[" * depth}{"]" * depth}}}' for depth in (150, 250, 500, 979, 5000)]
 
 
+ONE_CALL = "[{{ m.tool_calls[0].function.name }}]"
+REFUSED = "{% if m.tool_calls | length > 1 %}{{ raise_exception('single tool-calls') }}{% endif %}"
+ALL_CALLS = "{% for c in m.tool_calls %}[{{ c.function.name }}]{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("calls", "expected"),
+    [
+        (REFUSED + ONE_CALL, "q[look](here)[ask](yes)q"),
+        (ONE_CALL, "q[look](here)[ask](yes)q"),
+        (ALL_CALLS, "q[look][ask](here)(yes)q"),
+        ("", "q(here)(yes)q"),
+    ],
+    ids=["refuses-several", "shows-the-first", "shows-all", "shows-none"],
+)
+def test_a_template_that_takes_one_call_a_message_gets_one(calls: str, expected: str) -> None:
+    source = (
+        "{% for m in messages %}{% if m.tool_calls %}" + calls + "{% elif m.role == 'tool' %}"
+        "({{ m.content }}){% else %}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    named = [("call-1", "look"), ("call-2", "ask")]
+    called = [
+        {"id": key, "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for key, name in named
+    ]
+    results = [
+        {"role": "tool", "content": content, "tool_call_id": key}
+        for (key, _), content in zip(named, ("here", "yes"), strict=True)
+    ]
+    turn = {"role": "assistant", "content": "", "tool_calls": called}
+    assert render(source, USER, turn, *results, USER) == expected
+
+
 @pytest.mark.parametrize("arguments", ["", "not json", "[1]", "7", *DEEP])
 def test_arguments_that_are_no_object_do_not_end_the_conversation(
     make_folder: MakeFolder, check: Check, arguments: str
