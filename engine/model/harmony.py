@@ -74,10 +74,13 @@ class HarmonyStream:
         self._name: str | None = None  # of a call whose arguments are to come
         self._held = ""  # of those arguments
         self._is_in_call = False
+        self._has_form = False  # a marker has come
 
     @property
     def channel(self) -> wire.Channel:
-        """Headers are neither said nor thought."""
+        """Headers are neither said nor thought. What begins without any marker may be an answer."""
+        if self._channel is None and not self._has_form:
+            return wire.Channel.CONTENT
         if self._channel is None or self._name is not None or self._is_in_call:
             return wire.Channel.TOOL_CALL
         return self._channel
@@ -103,6 +106,7 @@ class HarmonyStream:
         return pieces + self._close(is_cut=is_cut)
 
     def _pass(self, marker: str) -> list[Piece]:
+        self._has_form = True
         if self._channel is None and marker in (CHANNEL, CONSTRAIN):
             self._header += marker
             return []

@@ -11,7 +11,7 @@ import pytest
 from engine.cache.captures import Captured, Payload
 from engine.cache.memory_tier import MemoryTier
 from engine.cache.owners import OwnerKind, owner_name
-from engine.cache.plan import Query
+from engine.cache.plan import Miss, Query
 from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, root_key, token_bytes
 from engine.model import caches as row_caches
@@ -86,8 +86,8 @@ def test_of_what_cannot_be_computed_nothing_is_kept(
     blocks = list(_blocks(row))
     with monkeypatch.context() as patch:
         patch.setattr(mx, "async_eval", fail)
-        with pytest.raises(MemoryError):
-            cache.store(blocks[0][0], [blocks[0][1]])
+        cache.store(blocks[0][0], [blocks[0][1]])
+    assert [one.misses for one in cache.statistics.models.values()] == [{Miss.FAULT.value: 1}]
     assert not len(tier)
     assert cache.plan(blocks[0][0].behind()).is_cold
     cache.store(blocks[1][0], [blocks[1][1]])

@@ -201,6 +201,21 @@ def test_only_words_have_logprobs() -> None:
     assert answer.usage.reasoning_tokens == len(tokens("<|message|>hm 🙂"))
 
 
+def test_an_answer_without_any_form_has_the_logprobs_of_all_its_words() -> None:
+    voice = ModelVoice(loaded(HARMONY).tokenizer)
+    answer = Answer(ask(), voice.stream(ask()), end_token_ids=voice.end_token_ids)
+    position = wire.PositionLogprobs(token=wire.TokenLogprob(token_id=9, text="x", logprob=0.0))
+    token_ids = tokens("assist me. Good day.")
+    deltas = [
+        delta
+        for token_id in token_ids
+        for delta in answer.add(token_id, position)
+        if isinstance(delta, wire.Delta)
+    ]
+    assert "".join(delta.text for delta in deltas) == "assist me. Good day."
+    assert sum(len(delta.logprobs) for delta in deltas) == len(token_ids)
+
+
 PARTS = (*SPECIAL_TOKENS[2:], *CALLS, THOUGHT, FINAL, "assistant", "analysis", "commentary")
 PARTS += (
     " to=functions.weather",
