@@ -28,7 +28,7 @@ from engine.intake.messages import (
 from engine.intake.single_calls import one_call_each
 
 MAX_SECONDS = 1.0
-MAX_PROBE_SECONDS = 0.5  # there are up to four before the first conversation
+MAX_PROBE_SECONDS = 0.5  # there are up to four before the first conversation, none after a slow one
 MAX_OUTPUT_CHARACTERS = 64 * 1024**2
 MAX_PRODUCT_LENGTH = 1_000_000
 MAX_NUMBER_BITS = 4096
@@ -50,6 +50,7 @@ class Template:
         except (jinja2.TemplateError, RecursionError, TooSlow) as error:
             raise TemplateRefused(f"the chat template does not compile: {error}") from error
         self._is_harmony = harmony.is_template(source)
+        self._is_slow = False
         self._takes_text_arguments = self._keeps_arguments_as_written()
         self._takes_late_systems = self._keeps_systems_in_place()
         self._takes_several_calls = self._shows_all_calls()
@@ -123,10 +124,16 @@ class Template:
         return -1 < rendered.find("probe question") < rendered.find("probe reminder")
 
     def _try(self, messages: list[Message]) -> str:
+        """What it makes of a probe; nothing any more once one took too long."""
+        if self._is_slow:
+            return ""
         try:
             return self.render(messages, [], {}, seconds=MAX_PROBE_SECONDS)
-        except (TemplateRefused, TooSlow, MemoryError):
-            return ""
+        except TooSlow:
+            self._is_slow = True
+        except (TemplateRefused, MemoryError):
+            pass
+        return ""
 
 
 def _calling(*names: str, arguments: str = "{}") -> list[Message]:
