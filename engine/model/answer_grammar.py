@@ -13,7 +13,8 @@ from engine.model import harmony_grammar
 from engine.model.call_grammar import MAX_CALLS, calls_rule
 from engine.model.harmony import markers_of
 from engine.model.lark import ANYTHING, LarkBuilder
-from engine.model.tool_dialects import Dialect, dialect_of
+from engine.model.token_ids import ids_of
+from engine.model.tool_dialects import ARGUMENTS_MARK, Dialect, dialect_of
 from engine.model.tool_parsers import parser_name
 
 _SPACE = r"/[ \t\r\n]{0,8}/"
@@ -108,8 +109,8 @@ def _calls(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
 def _dialect(tokenizer: Any) -> Dialect:
     if markers_of(tokenizer):
         return harmony_grammar.CALLS
-    known = frozenset(tokenizer.get_vocab())
-    return dialect_of(parser_name(tokenizer), has_token=known)
+    has_arguments_mark = bool(ids_of(tokenizer, ARGUMENTS_MARK))
+    return dialect_of(parser_name(tokenizer), has_arguments_mark=has_arguments_mark)
 
 
 def _with_thinking(lark: LarkBuilder, body: str, work: wire.Work, tokenizer: Any) -> str:

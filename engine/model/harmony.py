@@ -18,6 +18,7 @@ import regex
 from engine import wire
 from engine.core.answer import Piece
 from engine.model.detokenizer import Detokenizer
+from engine.model.token_ids import ids_of
 from engine.model.tool_calls import ToolCallReader
 
 START, CHANNEL, CONSTRAIN, MESSAGE = "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"
@@ -40,10 +41,8 @@ _OBJECT = regex.compile(r"\s*\{\s*[\"}]")
 
 def markers_of(tokenizer: Any) -> dict[int, str]:
     """By their ids; none where this is not the tokenizer's form."""
-    vocabulary = tokenizer.get_vocab()
-    if not all(marker in vocabulary for marker in _MARKERS):
-        return {}
-    return {vocabulary[marker]: marker for marker in _MARKERS}
+    ids = ids_of(tokenizer, *_MARKERS)
+    return {ids[marker]: marker for marker in ids} if len(ids) == len(_MARKERS) else {}
 
 
 def end_token_ids(tokenizer: Any) -> frozenset[int]:

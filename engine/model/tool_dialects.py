@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 NUMBER = "\0"  # in a dialect's text: any number
+ARGUMENTS_MARK = "[ARGS]"  # Mistral's; older models of theirs write a list
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,8 +155,8 @@ DIALECTS = {
 DIALECTS["laguna"] = DIALECTS["glm47"]
 
 
-def dialect_of(parser_name: str | None, *, has_token: frozenset[str] = frozenset()) -> Dialect:
-    """The dialect of a model with this parser; `has_token`: what its vocabulary knows."""
-    if parser_name == "mistral" and "[ARGS]" not in has_token:
+def dialect_of(parser_name: str | None, *, has_arguments_mark: bool) -> Dialect:
+    """The dialect of a model with this parser; `has_arguments_mark`: among its tokens."""
+    if parser_name == "mistral" and not has_arguments_mark:
         return _MISTRAL_LIST
     return DIALECTS.get(parser_name or "", NAKED)

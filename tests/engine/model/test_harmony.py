@@ -187,33 +187,30 @@ def test_stop_strings_count_in_words_alone() -> None:
     assert reason is wire.FinishReason.STOP
 
 
-def test_only_words_have_logprobs() -> None:
-    voice = ModelVoice(loaded(HARMONY).tokenizer)
-    answer = Answer(ask(), voice.stream(ask()), end_token_ids=voice.end_token_ids)
+def logged(answer: Answer, text: str) -> list[wire.Delta]:
+    """What is told of these tokens where each has logprobs."""
     position = wire.PositionLogprobs(token=wire.TokenLogprob(token_id=9, text="x", logprob=0.0))
-    deltas = [
-        delta
-        for token_id in tokens(f"{THOUGHT}{FINAL}Good day.")
-        for delta in answer.add(token_id, position)
-        if isinstance(delta, wire.Delta)
-    ]
+    events = (event for one in tokens(text) for event in answer.add(one, position))
+    return [event for event in events if isinstance(event, wire.Delta)]
+
+
+def new_answer() -> Answer:
+    voice = ModelVoice(loaded(HARMONY).tokenizer)
+    return Answer(ask(), voice.stream(ask()), end_token_ids=voice.end_token_ids)
+
+
+def test_only_words_have_logprobs() -> None:
+    answer = new_answer()
+    deltas = logged(answer, f"{THOUGHT}{FINAL}Good day.")
     assert sum(len(delta.logprobs) for delta in deltas) == len(tokens("Good day."))
     assert answer.usage.reasoning_tokens == len(tokens("<|message|>hm 🙂"))
 
 
 def test_an_answer_without_any_form_has_the_logprobs_of_all_its_words() -> None:
-    voice = ModelVoice(loaded(HARMONY).tokenizer)
-    answer = Answer(ask(), voice.stream(ask()), end_token_ids=voice.end_token_ids)
-    position = wire.PositionLogprobs(token=wire.TokenLogprob(token_id=9, text="x", logprob=0.0))
-    token_ids = tokens("assist me. Good day.")
-    deltas = [
-        delta
-        for token_id in token_ids
-        for delta in answer.add(token_id, position)
-        if isinstance(delta, wire.Delta)
-    ]
-    assert "".join(delta.text for delta in deltas) == "assist me. Good day."
-    assert sum(len(delta.logprobs) for delta in deltas) == len(token_ids)
+    text = "assist me. Good day."
+    deltas = logged(new_answer(), text)
+    assert "".join(delta.text for delta in deltas) == text
+    assert sum(len(delta.logprobs) for delta in deltas) == len(tokens(text))
 
 
 PARTS = (*SPECIAL_TOKENS[2:], *CALLS, THOUGHT, FINAL, "assistant", "analysis", "commentary")
