@@ -139,8 +139,8 @@ class DeviceShelf:
 
     def _check_room(self, spec: wire.ModelSpec) -> None:
         """Other programs may have what the limit allows."""
-        room_bytes, needed_bytes = self._memory.obtainable_bytes(), self.weight_bytes(spec)
-        if room_bytes is not None and needed_bytes > room_bytes:
+        room_bytes = self._memory.obtainable_bytes()
+        if room_bytes is not None and (needed_bytes := self.weight_bytes(spec)) > room_bytes:
             others_bytes = self._memory.read().others_bytes
             raise LoadFailed(
                 f"the weights need {needed_size(needed_bytes)} and the device has "
