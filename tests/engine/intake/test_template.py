@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine import wire
+from engine.intake.limits import TooSlow
 from engine.intake.refusal import Refusal
 from engine.intake.template import Template, TemplateRefused
 from tests.engine.intake.conftest import Check, MakeFolder
@@ -53,6 +54,21 @@ def test_a_hostile_template_is_refused_within_its_caps(
     assert time.process_time() - began < 6.0
     assert caught.value.refused.code == wire.Code.INVALID_VALUE
     assert caught.value.refused.param == "messages"
+
+
+def test_a_template_that_took_too_long_once_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever waits for its first prompt would wait for every other probe, too."""
+    tried = []
+
+    def render(self: Template, *_: Any, **__: Any) -> str:
+        tried.append(self)
+        raise TooSlow
+
+    monkeypatch.setattr(Template, "render", render)
+    Template("{{ messages }}", special_tokens={})
+    assert len(tried) == 1
 
 
 def test_a_template_s_own_objection_is_passed_on(make_folder: MakeFolder, check: Check) -> None:
