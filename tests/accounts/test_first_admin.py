@@ -149,6 +149,7 @@ def test_one_variable_without_the_other_is_told_while_it_would_count(
     monkeypatch.setenv(there, "root@example.org")
     with pytest.raises(ImproperlyConfigured, match=f"{missing} is not set"):
         ensure_admin_from_environment()
+    assert not User.objects.exists()
     User.objects.create_superuser("admin@example.org")
     assert ensure_admin_from_environment() is None
 
