@@ -145,7 +145,8 @@ def test_what_is_empty_is_not_set(tmp_path: Path) -> None:
 
 def test_the_database_is_in_the_data_folder_whatever_its_name(tmp_path: Path) -> None:
     folder = tmp_path / "c#+ 50%41?ü"
-    assert setting("DATABASES", folder)["default"]["NAME"] == str(folder / "db.sqlite3")
+    databases = setting("DATABASES", folder, DATABASE_URL="")
+    assert databases["default"]["NAME"] == str(folder / "db.sqlite3")
 
 
 @pytest.mark.parametrize(
