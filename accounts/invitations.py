@@ -9,7 +9,7 @@ import datetime
 import secrets
 
 from django.contrib.auth.models import Group
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
@@ -23,6 +23,10 @@ VALID_FOR = datetime.timedelta(days=7)
 
 class InvitationRefused(Exception):
     """This invitation is not valid (any more)."""
+
+
+class EmailTaken(Exception):
+    """Somebody else has come in under this e-mail meanwhile."""
 
 
 class MayNotInvite(Exception):
@@ -84,10 +88,16 @@ def check_invitation(token: str) -> Invitation:
 
 
 def accept(token: str, *, email: str, name: str, password: str, address: str = "") -> User:
-    """The new person, in their group and role. Of two at once one is refused."""
-    with transaction.atomic():
-        invitation = check_invitation(token)
-        return _spend(invitation, email=email, name=name, password=password, address=address)
+    """The new person, in their group and role. Of two at once one is refused.
+
+    Raises InvitationRefused, EmailTaken.
+    """
+    try:
+        with transaction.atomic():
+            invitation = check_invitation(token)
+            return _spend(invitation, email=email, name=name, password=password, address=address)
+    except IntegrityError as taken:
+        raise EmailTaken from taken
 
 
 def accept_by_email(email: str, *, name: str, address: str = "") -> User | None:

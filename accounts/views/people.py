@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from accounts.audit import address_of
 from accounts.invitations import (
+    EmailTaken,
     InvitationRefused,
     accept,
     check_invitation,
@@ -99,6 +100,8 @@ def accept_invitation(request: HttpRequest, token: str) -> HttpResponse:
             return enter(request, user, by="invitation")
     except InvitationRefused:
         return render(request, "accounts/invitation_refused.html", status=404)
+    except EmailTaken:
+        form.add_error("email", form.instance.unique_error_message(User, ("email",)))
     return render(request, "accounts/accept.html", {"form": form, "invitation": invitation})
 
 

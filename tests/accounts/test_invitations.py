@@ -86,6 +86,21 @@ def test_a_link_works_once(administrator: User) -> None:
     assert Client().get(path).status_code == 404
 
 
+def test_who_takes_an_e_mail_at_the_same_moment_as_another_is_told_so(
+    administrator: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def accept_second(token: str, **answers: Any) -> User:
+        User.objects.create_user(answers["email"], PASSWORD, name="First")
+        return accept(token, **answers)
+
+    monkeypatch.setattr("accounts.views.people.accept", accept_second)
+    _, link = invite(administrator, role="member")
+    refused = Client().post(link, ANSWERS)
+    assert "Somebody already uses this e-mail" in refused.content.decode()
+    assert Invitation.objects.get().used_at is None
+    assert [user.name for user in User.objects.filter(email=ANSWERS["email"])] == ["First"]
+
+
 def test_a_link_ends_with_its_time_its_withdrawal_or_who_sent_it(
     administrator: User, admin_page: Client
 ) -> None:
