@@ -15,12 +15,14 @@ _MISSING = regex.compile(r"Missing (?P<count>\d+) parameters: *\s*(?P<first>[^\s
 _VISION = ("vision_config", "visual", "vision_tower", "mm_vision_tower")
 
 
-def explain(path: Path, error: Exception) -> str:
+def explain(path: Path, error: Exception | SystemExit) -> str:
     """One line; what is not known better is the error's own first words."""
     told = str(error)
     config = _read_config(path)
     if match := _UNKNOWN_TYPE.search(told):
         return _unknown_type(match["type"], sees=any(name in config for name in _VISION))
+    if isinstance(error, SystemExit):
+        return f"what the architecture {config.get('model_type')!r} needs is not installed"
     if isinstance(code := config.get("model_file"), str):
         return f"it needs code of its own ({code}), which is never run"
     if not (path / "tokenizer.json").exists():

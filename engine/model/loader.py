@@ -95,7 +95,8 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
     except LoadFailed:
         raise
     # mlx_lm raises whatever a broken folder provokes; the load ends here with one clear error.
-    except Exception as error:
+    # An architecture whose package is missing would end the process.
+    except (Exception, SystemExit) as error:
         raise LoadFailed(explain(path, error)) from error
     yield LoadProgress(fraction=1.0, loaded=loaded)
 

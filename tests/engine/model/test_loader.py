@@ -71,6 +71,7 @@ def test_a_broken_safetensors_file_is_refused(tmp_path: Path) -> None:
     ("changes", "missing", "message"),
     [
         ({"model_type": "nonesuch"}, None, "does not know the architecture 'nonesuch'"),
+        ({"model_type": "olmo"}, None, "what the architecture 'olmo' needs is not installed"),
         ({"model_type": "mllama", "vision_config": {}}, None, "no text form .* reads images"),
         ({"num_hidden_layers": 40}, None, r"418 of its weights are missing, such as model\.layers"),
         ({"hidden_size": 256}, None, r"Expected shape \(4096, 256\)"),
