@@ -179,6 +179,20 @@ RECIPES = {
             ),
         },
     ),
+    "tiny-deepseek-v4.1": Recipe(
+        module="deepseek_v41",
+        config=_attention(
+            model_type="deepseek_v41",
+            q_lora_rank=32,
+            qk_rope_head_dim=16,
+            o_lora_rank=32,
+            moe_intermediate_size=64,
+            n_routed_experts=4,
+            num_experts_per_tok=2,
+            scoring_func="sigmoid",
+            sliding_window=64,
+        ),
+    ),
 }
 HARMONY = "tiny-gpt-oss"
 RECIPES[HARMONY] = Recipe(

@@ -7,6 +7,7 @@ caches are mlx-lm's batch classes: any lengths, padded on the left, a mask array
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -265,7 +266,11 @@ def _map_arrays(layer: Any, change: Any) -> Any:
     def change_leaf(leaf: Any) -> Any:
         return change(leaf) if isinstance(leaf, mx.array) else leaf
 
-    return type(layer).from_state(tree_map(change_leaf, layer.state))
+    if hasattr(layer, "from_state"):
+        return type(layer).from_state(tree_map(change_leaf, layer.state))
+    changed = copy.copy(layer)  # a class that only its family has
+    vars(changed).update({name: change_leaf(leaf) for name, leaf in vars(layer).items()})
+    return changed
 
 
 def _trimmed(layer: Any) -> Any:

@@ -18,13 +18,14 @@ from tests.engine.model.rig import (
 )
 from tests.fakes import make_work
 
-ATTENTION, WINDOW, HYBRID, STATE, CHUNKED, SINKS = (
+ATTENTION, WINDOW, HYBRID, STATE, CHUNKED, SINKS, OWN_CACHES = (
     "tiny-qwen3",
     "tiny-gemma3",
     "tiny-qwen3-next",
     "tiny-mamba",
     "tiny-llama4",
     "tiny-gpt-oss",
+    "tiny-deepseek-v4.1",
 )
 
 
@@ -37,7 +38,7 @@ def run_with_random_joins(run: Run, works: list[wire.Work], seed: int) -> None:
     run.finish()
 
 
-@pytest.mark.parametrize("name", [ATTENTION, WINDOW, HYBRID, STATE, CHUNKED, SINKS])
+@pytest.mark.parametrize("name", [ATTENTION, WINDOW, HYBRID, STATE, CHUNKED, SINKS, OWN_CACHES])
 def test_answers_are_those_of_single_runs_at_random_joins_and_leaves(name: str) -> None:
     works = random_works(3, 9)
     run = Run(make_handle(name))
@@ -106,6 +107,6 @@ def test_a_cancelled_row_leaves_the_others_alone() -> None:
         assert got == expected if work.request_id != "r1" else got == expected[: len(got)]
 
 
-def test_a_family_without_a_batch_form_is_found_out() -> None:
-    assert not loaded(CHUNKED).is_batchable
+def test_families_without_a_batch_form_are_found_out() -> None:
+    assert not any(loaded(name).is_batchable for name in (CHUNKED, OWN_CACHES))
     assert all(loaded(name).is_batchable for name in (ATTENTION, WINDOW, HYBRID, STATE, SINKS))
