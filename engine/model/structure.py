@@ -39,9 +39,10 @@ def known_layers(model: Any) -> list[Any] | None:
 
 
 def _is_known(layer: Any) -> bool:
-    """Whether it is written as Llama's, or Qwen3's."""
+    """Whether it is written as Llama's, or Qwen3's, and looks back on everything."""
     return (
-        _says_the_same(layer, llama.TransformerBlock)
+        not getattr(layer, "use_sliding", False)
+        and _says_the_same(layer, llama.TransformerBlock)
         and _says_the_same(layer.self_attn, llama.Attention, qwen3.Attention)
         and _says_the_same(layer.mlp, llama.MLP)
     )

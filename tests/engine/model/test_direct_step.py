@@ -13,7 +13,7 @@ import mlx.core as mx
 import pytest
 from mlx import nn
 from mlx.utils import tree_flatten
-from mlx_lm.models import activations, base, gemma, llama, qwen2, qwen3
+from mlx_lm.models import activations, base, gemma, llama, qwen2, qwen3, smollm3
 
 from engine.model import (
     cpu_activation,
@@ -62,6 +62,10 @@ UNKNOWN = {
     "gemma": (gemma, {"head_dim": 16}),
     "windows": (
         llama,
+        {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4096},
+    ),
+    "windows over caches that keep everything": (
+        smollm3,
         {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 4096},
     ),
 }
