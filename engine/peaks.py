@@ -7,11 +7,13 @@ steps take. Other steps take less. It does not know what is decided by it. Owner
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from engine.core.cost import CostModel
 from engine.core.step import Outcome, PassingRunner, Step, StepRunner
 from engine.sizing.estimate import Estimate, Parts
+from engine.sizing.layers import Layers
 from engine.sizing.learning import Learned, PeakLearner
 from engine.vector_handle import Computer
 from engine.wire import Correction
@@ -44,17 +46,24 @@ class ModelPeaks:
     ):
         self.estimate = estimate
         self.cost = cost or CostModel()
-        usual = estimate.correction
-        largest_slice = estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
-        largest_step = estimate.step_parts(_MOST_ROWS, _LARGEST_CONTEXT_TOKENS)
-        self.slices = PeakLearner(
-            usual=usual.slices, largest=largest_slice, learned=slices, may_fall=not runs_ahead
-        )
-        self.steps = PeakLearner(
-            usual=usual.steps, largest=largest_step, learned=steps, may_fall=not runs_ahead
-        )
         self.knows_slices = False
+        self._usual = estimate.correction
+        self._may_fall = not runs_ahead
+        self._begin(slices, steps)
+
+    def _begin(self, slices: Learned | None, steps: Learned | None) -> None:
+        largest_slice = self.estimate.slice_parts(_LARGEST_SLICE_TOKENS, _LARGEST_CONTEXT_TOKENS)
+        largest_step = self.estimate.step_parts(_MOST_ROWS, _LARGEST_CONTEXT_TOKENS)
+        learner = partial(PeakLearner, may_fall=self._may_fall)
+        self.slices = learner(usual=self._usual.slices, largest=largest_slice, learned=slices)
+        self.steps = learner(usual=self._usual.steps, largest=largest_step, learned=steps)
         self.follow()
+
+    def know_layers(self, layers: tuple[Layers, ...]) -> None:
+        """What the caches of the loaded model keep, whatever its config seemed to say."""
+        if set(layers) != set(self.estimate.shape.layers):
+            self.estimate.know_layers(layers)
+            self._begin(self.slices.learned, self.steps.learned)
 
     def know_slices(self, bytes_for: Callable[[int], int]) -> None:
         """What one of so many tokens takes is known, and peaks do not tell it."""

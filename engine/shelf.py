@@ -108,6 +108,12 @@ class DeviceShelf:
         except UnreadableConfig as error:
             raise LoadFailed(str(error)) from error
 
+    def _peaks_of(self, spec: wire.ModelSpec, loaded: LoadedModel) -> ModelPeaks:
+        peaks = self._peaks(spec)
+        if loaded.layers is not None:
+            peaks.know_layers(loaded.layers)
+        return peaks
+
     def _numbers(self, spec: wire.ModelSpec) -> Numbers:
         is_in_blocks = kernels.is_x86_processor() and self._casts_to_float32
         return Numbers(
@@ -190,7 +196,7 @@ class DeviceShelf:
             new_caches=new_caches,
             together_bytes=self._memory.together_bytes,
         )
-        peaks = self._peaks(spec)
+        peaks = self._peaks_of(spec, loaded)
         return ModelHandle(
             spec,
             runner=self._measured(runner, peaks),
@@ -219,7 +225,7 @@ class DeviceShelf:
             runner = open_runner(loaded.model, loaded.tokenizer, spec)
         if not self._memory.is_cpu:
             rehearse_vectors(runner)
-        peaks, note_learned = self._peaks(spec), self._estimates.note_learned
+        peaks, note_learned = self._peaks_of(spec, loaded), self._estimates.note_learned
         return VectorHandle(
             spec,
             runner=MeasuredComputer(runner, peaks, self._memory.peaks, note_learned=note_learned),

@@ -1,4 +1,4 @@
-"""What a loaded model's caches keep, read from caches that hold something, in units of engine/sizing.
+"""What a loaded model's caches keep, read from caches that hold something. Units of engine/sizing.
 
 Before a model is loaded its config tells that, where the family is known.
 """

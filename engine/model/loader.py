@@ -22,7 +22,9 @@ from mlx_lm.utils import load_model, load_tokenizer
 from engine.model import kernels
 from engine.model.capability import check_batching
 from engine.model.identity import identity_of, stamps_of
+from engine.model.kept_layers import kept_layers
 from engine.model.load_faults import explain
+from engine.sizing.layers import Layers
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit
 
 _PORTION_BYTES = 64 * 1024**2
@@ -37,7 +39,8 @@ class LoadFailed(Exception):
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
     """Weights in memory and what the engine must know of them. `identity` names everything that
-    the content of a cache depends on."""
+    the content of a cache depends on. `layers`: what a row keeps, None where only the family knows.
+    """
 
     model: Any
     tokenizer: Any
@@ -45,6 +48,7 @@ class LoadedModel:
     context_limit_tokens: int
     is_batchable: bool
     identity: dict[str, str]
+    layers: tuple[Layers, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
             context_limit_tokens=context_limit(config) or DEFAULT_CONTEXT_TOKENS,
             is_batchable=bool(is_batchable),
             identity=identity_of(path, model),
+            layers=kept_layers(model, compute_bytes=4 if casts_to_float32 else 2),
         )
         if stamps_of(path) != stamps:  # they may not be what they are called
             raise LoadFailed("its files were changed while they were read")

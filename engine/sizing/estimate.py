@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
-from engine.sizing.layers import FullLayers, StateLayers, WindowLayers
+from engine.sizing.layers import Layers, Sums
 from engine.sizing.shape import Shape
 from engine.wire import Correction, RowNeeds
 
@@ -58,12 +57,14 @@ class Numbers:
 
 
 class Estimate:
-    """Live: `correction` follows measured peaks. The rest never changes."""
+    """Live: `correction` follows measured peaks, and layers are those of the model once it has been
+    loaded. The rest never changes."""
 
     def __init__(self, shape: Shape, numbers: Numbers, *, correction: Correction | None = None):
         """`correction`: what was measured; None: what is usual where attention is fused or not."""
         self.shape = shape
         self.numbers = numbers
+        self._sums = Sums(shape.layers)
         self.correction = correction or (METAL_CORRECTION if numbers.may_fuse else CPU_CORRECTION)
         keeps_numbers = numbers.kv_bits is None
         may_fuse = numbers.may_fuse and keeps_numbers
@@ -71,29 +72,31 @@ class Estimate:
         is_in_blocks = keeps_numbers and not shape.has_own_attention
         self._block_scores = numbers.block_scores if is_in_blocks else 0
 
+    def know_layers(self, layers: tuple[Layers, ...]) -> None:
+        """What the caches of the loaded model keep, whatever its config seemed to say."""
+        self.shape = dataclasses.replace(self.shape, layers=layers)
+        self._sums = Sums(layers)
+
     @property
     def computes_in_blocks(self) -> bool:
         """Scores of slices are in no device's memory."""
         return self._block_scores > 0
 
-    @cached_property
+    @property
     def token_bytes(self) -> float:
         """What every further token of a row adds to its caches."""
-        elements = sum(one.count * one.token_elements for one in self._full_layers)
-        return elements * self.numbers.kv_bytes
+        return self._sums.token_elements * self.numbers.kv_bytes
 
-    @cached_property
+    @property
     def state_bytes(self) -> int:
-        states = (one for one in self.shape.layers if isinstance(one, StateLayers))
-        return sum(one.count * one.row_elements for one in states) * self.numbers.compute_bytes
+        return self._sums.state_elements * self.numbers.compute_bytes
 
     def row_bytes(self, num_tokens: int, *, slice_tokens: int = 1) -> int:
         """The caches of one row of so many tokens."""
         held = grown_tokens(num_tokens) if num_tokens else 0
         windows = sum(
             min(held, one.window + slice_tokens - 1) * one.count * one.token_elements
-            for one in self.shape.layers
-            if isinstance(one, WindowLayers)
+            for one in self._sums.windows
         )
         kept = held * self.token_bytes + windows * self.numbers.compute_bytes
         return int(kept) + self.state_bytes
@@ -235,8 +238,7 @@ class Estimate:
                 one.window + SMALLEST_SLICE_TOKENS - 1,
                 one.count * one.token_elements * self.numbers.compute_bytes,
             )
-            for one in self.shape.layers
-            if isinstance(one, WindowLayers)
+            for one in self._sums.windows
         )
         most, few = 1 << 22, max(1 << 12, self._composed_tokens)
         windowed = sum(tokens * each for tokens, each in windows)
@@ -250,19 +252,11 @@ class Estimate:
         """Up to so many the attention of the smallest slices is composed."""
         return self.numbers.composed_scores // SMALLEST_SLICE_TOKENS
 
-    @cached_property
+    @property
     def _moved_share(self) -> float:
         """Of a row's caches, the largest array: what is alive twice while rows move."""
-        growing = sum(one.count * one.token_elements for one in self._full_layers)
-        return self._moved_elements / growing if growing else 0.0
-
-    @cached_property
-    def _full_layers(self) -> list[FullLayers]:
-        return [one for one in self.shape.layers if isinstance(one, FullLayers)]
-
-    @cached_property
-    def _moved_elements(self) -> int:
-        return max((one.larger_elements for one in self._full_layers), default=0)
+        growing = self._sums.token_elements
+        return self._sums.largest_array_elements / growing if growing else 0.0
 
     @property
     def _activation_elements(self) -> int:
@@ -287,8 +281,8 @@ class Estimate:
 
     def _layer_bytes(self, num_tokens: int) -> float:
         """One layer's keys and values, of what grows."""
-        most = max((one.token_elements for one in self._full_layers), default=0)
-        return grown_tokens(num_tokens) * most * self.numbers.kv_bytes
+        elements = self._sums.largest_layer_elements
+        return grown_tokens(num_tokens) * elements * self.numbers.kv_bytes
 
     def _growing_bytes(self, num_tokens: int) -> float:
         """What grows of a row's caches, all layers."""

@@ -16,6 +16,7 @@ from engine.model import direct_step, kernels, snapshots
 from engine.model.memory import DeviceMemory
 from engine.model.runner import Runner
 from engine.shelf import DeviceShelf
+from engine.sizing import families
 from tests.engine.cache.toys import make_cache
 from tests.engine.devices import needs_quantised_caches
 from tests.tiny_encoders import make_encoder
@@ -128,3 +129,19 @@ def loaded(shelf: DeviceShelf, spec: wire.ModelSpec) -> ModelHandle:
     *_, handle = shelf.load(spec)
     assert isinstance(handle, ModelHandle)
     return handle
+
+
+def test_a_loaded_model_has_the_layers_that_it_has_whatever_its_config_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = wire.ModelSpec(name="m", path=str(tiny_model_path("tiny-gemma3")))
+    right = make_shelf().estimate(spec)
+    monkeypatch.setattr(families, "cached_layers", lambda *_, **__: ())
+    shelf = make_shelf()
+    known_before = shelf.estimate(spec)
+    assert right is not None and known_before is not None
+    assert known_before.row_bytes(1_000) == 0
+    *_, handle = shelf.load(spec)
+    assert isinstance(handle, ModelHandle)
+    assert known_before.row_bytes(1_000) == right.row_bytes(1_000) > 0
+    assert known_before.needs() == right.needs()
