@@ -19,6 +19,8 @@ PYTEST := $(PYTHON) -m pytest
 AT_ONCE = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # For models in the tests' own processes; one thread, as the processes share the machine
 OPENBLAS = env LD_PRELOAD="$$($(PYTHON) hosting/supervisor/openblas.py)" OPENBLAS_NUM_THREADS=1
+# What asks no database is tested once, with the others
+WITHOUT_DATABASE = $(addprefix --ignore-glob=tests/hosting/test_,settings.py supervisor_*.py engine_client*.py damaged_database.py private_redis.py)
 KEY := $(shell cat requirements.txt .ci/install | cksum | cut -d' ' -f1)
 # Without MLX= the back end that was chosen last is kept
 KEPT := $(wildcard .venv/installed-$(KEY)-*)
@@ -40,7 +42,7 @@ test: $(INSTALLED)
 test-postgres: $(INSTALLED)
 	@.ci/install openblas
 	@.ci/install postgres
-	.ci/with-postgres $(PYTEST) $(AT_ONCE) tests/accounts tests/hosting tests/flow/test_answers.py
+	.ci/with-postgres $(PYTEST) $(AT_ONCE) $(WITHOUT_DATABASE) tests/accounts tests/hosting tests/flow/test_answers.py
 
 bench: $(INSTALLED)
 	@.ci/install openblas
