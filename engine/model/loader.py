@@ -17,7 +17,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_map
-from mlx_lm.utils import load_model, load_tokenizer
+from mlx_lm.utils import MODEL_REMAPPING, load_model, load_tokenizer
 
 from engine.model import kernels
 from engine.model.capability import check_batching
@@ -120,7 +120,8 @@ def _read_model(path: Path) -> tuple[Any, dict[str, Any]]:
 
 
 def _headless_classes(config: dict[str, Any]) -> tuple[type, type]:
-    architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+    model_type = MODEL_REMAPPING.get(config["model_type"], config["model_type"])
+    architecture = importlib.import_module(f"mlx_lm.models.{model_type}")
 
     class Headless(architecture.Model):  # type: ignore[name-defined]
         def sanitize(self, weights: dict[str, mx.array]) -> dict[str, mx.array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import random
 from pathlib import Path
 
@@ -99,11 +100,17 @@ def test_pooling_is_read_from_the_folder(tmp_path: Path) -> None:
         open_runner(model, tokenizer, spec_with("{"))
 
 
-def test_a_body_without_its_head_is_loaded(tmp_path: Path) -> None:
-    """As Qwen3-Embedding is published: names without the prefix, and no head."""
-    source = tiny_model_path(ATTENTION)
-    for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+@pytest.mark.parametrize(
+    ("kind", "model_type"),
+    [(ATTENTION, "qwen3"), ("small-llama", "llama"), ("small-llama", "mistral")],
+)
+def test_a_body_without_its_head_is_loaded(kind: str, model_type: str, tmp_path: Path) -> None:
+    """As Qwen3-Embedding and E5-Mistral are published: names without the prefix, and no head."""
+    source = tiny_model_path(kind)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((source / name).read_bytes())
+    config = json.loads((source / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"model_type": model_type}))
     weights = dict(mx.load(str(source / "model.safetensors")))
     body = {
         name.removeprefix("model."): array
@@ -115,4 +122,4 @@ def test_a_body_without_its_head_is_loaded(tmp_path: Path) -> None:
     assert last.loaded is not None
     pooling, (row,) = pooling_of(is_mean=False), random_rows(9)
     (vector,) = VectorRunner(last.loaded.model, pooling=pooling).run([row])
-    assert np.allclose(vector, reference_vector(ATTENTION, row, is_mean=False), atol=1e-4)
+    assert np.allclose(vector, reference_vector(kind, row, is_mean=False), atol=1e-4)
