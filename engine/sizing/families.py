@@ -1,31 +1,28 @@
-"""Which layers of a family keep what, as mlx-lm 0.32.2 makes their caches.
+"""What the caches of a family keep, as mlx-lm 0.32.2 makes them.
 
 An unknown family counts as plain attention: its rows need at most that.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import collections
+import dataclasses
 
+from engine.sizing import states
+from engine.sizing.fields import Config, attention_heads, head_size, hidden_size, number, part
+from engine.sizing.layer_kinds import Kind, compress_ratios, layer_kinds, window_tokens
 from engine.sizing.layers import FullLayers, Layers, StateLayers, WindowLayers
 
-Config = dict[str, Any]
-
-# What lists of layer types call attention over a window, over everything, and states.
-_WINDOWED = {"sliding_attention", "chunked_attention", "local_attention"}
-_FULL = {"full_attention", "attention", "global_attention", "*"}
-_STATES = {"linear_attention", "mamba", "recurrent", "conv", "M"}
-# Families with sliding_window in their config whose caches mlx-lm keeps whole.
-_WINDOW_FAMILIES = {
-    *("gemma3", "gemma3_text", "gemma3n", "gemma3n_text", "gemma4", "gemma4_text", "gpt_oss"),
-    *("cohere2", "exaone4", "olmo3", "llama4", "llama4_text", "mimo_v2_flash", "afmoe", "afm7"),
-    *("step3p5", "ministral3", "llama"),
-}
-_LATENT_FAMILIES = {
-    *("deepseek_v3", "deepseek_v32", "kimi_k2", "glm4_moe_lite", "glm_moe_dsa", "longcat_flash"),
+# Of multi-head latent attention these keep the latent, others the heads made of it.
+LATENT_FAMILIES = {
+    *("bailing_hybrid", "bailing_moe_v3", "deepseek_v3", "deepseek_v32", "glm4_moe_lite"),
+    *("glm_moe_dsa", "joyai_llm_flash", "kimi_k2", "kimi_k3", "kimi_linear", "longcat_flash"),
+    *("kimi_k25", "kimi_vl", "longcat_flash_ngram", "mistral4"),
 }
 # Whose scores are arrays of their own, all heads', queries and keys' at once.
-_OWN_ATTENTION_FAMILIES = {"gemma2", "olmo", "plamo2", "deepseek_v41"}
+_OWN_ATTENTION_FAMILIES = {"gemma2", "olmo", "plamo2", "deepseek_v41", "deepseek_v41_text"}
+_KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "num_attention_groups")
+_ORDER = (FullLayers, WindowLayers, StateLayers)
 
 
 def has_own_attention(text: Config) -> bool:
@@ -33,134 +30,93 @@ def has_own_attention(text: Config) -> bool:
     return bool(text.get("kv_lora_rank")) or text.get("model_type") in _OWN_ATTENTION_FAMILIES
 
 
-def head_size(text: Config, *, hidden: int, heads: int) -> int:
-    """Of queries and keys; 0 for a model without attention."""
-    if "qk_nope_head_dim" in text:
-        return int(text["qk_nope_head_dim"]) + int(text.get("qk_rope_head_dim") or 0)
-    return int(text.get("head_dim") or (hidden // heads if heads else 0))
+def cached_layers(text: Config) -> tuple[Layers, ...]:
+    """Groups of equal layers; those that keep nothing are left out. Raises LookupError."""
+    counts = collections.Counter(
+        _layer(text, index, kind) for index, kinds in enumerate(layer_kinds(text)) for kind in kinds
+    )
+    grouped = (dataclasses.replace(one, count=count) for one, count in counts.items())
+    return tuple(sorted(grouped, key=lambda one: _ORDER.index(type(one))))
 
 
-def cached_layers(text: Config, *, hidden: int, heads: int, num_layers: int) -> tuple[Layers, ...]:
-    """Groups of layers; those that keep nothing are left out. Raises LookupError."""
-    keys_and_values = _token_elements(text, hidden=hidden, heads=heads)
-    token_elements, larger_elements = sum(keys_and_values), max(keys_and_values)
-    kinds = _kinds(text, num_layers, has_attention=heads > 0)
-    num_full = sum(kind in _FULL for kind in kinds)
-    num_windowed = sum(kind in _WINDOWED for kind in kinds)
-    num_states = sum(kind in _STATES for kind in kinds)
-    found: list[Layers] = []
-    if num_full:
-        found.append(
-            FullLayers(
-                count=num_full, token_elements=token_elements, larger_elements=larger_elements
-            )
-        )
-    if num_windowed:
-        window = int(text.get("sliding_window") or text["attention_chunk_size"])
-        found.append(WindowLayers(count=num_windowed, token_elements=token_elements, window=window))
-    if num_states:
-        elements = _state_elements(text, hidden)
-        found.append(StateLayers(count=num_states, row_elements=elements))
-    return tuple(found)
+def _layer(text: Config, index: int, kind: Kind) -> Layers:
+    if kind is Kind.STATE:
+        return StateLayers(count=1, row_elements=states.row_elements(text))
+    keys, values = _token_elements(text, index, kind)
+    if kind is Kind.WINDOW:
+        window = window_tokens(text)
+        return WindowLayers(count=1, token_elements=keys + values, window=window)
+    elements = keys + values + _searched_elements(text, index)
+    return FullLayers(count=1, token_elements=elements, larger_elements=max(keys, values))
 
 
-def _token_elements(text: Config, *, hidden: int, heads: int) -> tuple[int, int]:
-    """Keys and values of one token in one layer."""
+def _token_elements(text: Config, index: int, kind: Kind) -> tuple[int, int]:
+    """Keys and values of one token in layer `index`."""
+    if ratios := compress_ratios(text):
+        # Keys that are values as well: all of the window, and one of so many tokens.
+        return -(-head_size(text) // (int(ratios[index]) if kind is Kind.FULL else 1)), 0
+    return _latent_elements(text) or _head_elements(text, index, kind)
+
+
+def _latent_elements(text: Config) -> tuple[int, int] | None:
+    if not (rank := number(text, "kv_lora_rank")):
+        return None
+    if text.get("model_type") in LATENT_FAMILIES:
+        return rank, number(text, "qk_rope_head_dim")
+    heads = attention_heads(text)
+    value_size = number(text, "v_head_dim") or hidden_size(text) // heads
+    return heads * head_size(text), heads * value_size
+
+
+def _searched_elements(text: Config, index: int) -> int:
+    """The keys by which sparse attention finds the tokens that it attends to."""
+    config = part(text, "sparse_attention_config")
+    size = number(text, "index_head_dim") or number(config, "sparse_index_dim")
+    if ratios := compress_ratios(text):
+        return -(-size // int(ratios[index]))
     if text.get("kv_lora_rank"):
-        return _latent_elements(text, heads)
+        return 2 * size  # as values, too
+    is_sparse = config.get("sparse_attention_freq")
+    return size if is_sparse is None or is_sparse[index] else 0
+
+
+def _head_elements(text: Config, index: int, kind: Kind) -> tuple[int, int]:
+    heads = _kv_heads(text, index, kind)
+    key_size, value_size = _windowed_sizes(text) if kind is Kind.WINDOW else _full_sizes(text)
+    return heads * key_size, heads * value_size
+
+
+def _kv_heads(text: Config, index: int, kind: Kind) -> int:
+    found = 0
+    if kind is Kind.WINDOW:
+        found = number(text, "swa_num_key_value_heads", "num_swa_key_value_heads")
+        found = found or number(part(text, "attention_other_setting"), "num_attention_groups")
+    elif text.get("attention_k_eq_v"):
+        found = number(text, "num_global_key_value_heads")
+    return found or _usual_kv_heads(text, index)
+
+
+def _usual_kv_heads(text: Config, index: int) -> int:
+    heads = attention_heads(text)
+    if blocks := text.get("block_configs"):
+        return heads // int(blocks[index]["attention"]["n_heads_in_group"])
+    for name in _KV_HEADS:
+        if found := text.get(name):
+            return int(found[index] if isinstance(found, list) else found)
     if text.get("multi_query"):
-        kv_heads = 1
-    else:
-        kv_heads = text.get("num_key_value_heads") or text.get("num_kv_heads") or heads
-    if isinstance(kv_heads, list):
-        kv_heads = max(kv_heads)
-    elements = int(kv_heads) * head_size(text, hidden=hidden, heads=heads)
-    return elements, elements
+        return 1
+    group = number(text, "n_shared_head") or 1
+    return number(part(text, "attn_config"), "kv_n_heads") or heads // group
 
 
-def _latent_elements(text: Config, heads: int) -> tuple[int, int]:
-    """Multi-head latent attention: most families keep the latent, some the heads made of it."""
-    rope = int(text["qk_rope_head_dim"])
-    if text.get("model_type") in _LATENT_FAMILIES:
-        return int(text["kv_lora_rank"]), rope
-    return heads * (int(text["qk_nope_head_dim"]) + rope), heads * int(text["v_head_dim"])
+def _windowed_sizes(text: Config) -> tuple[int, int]:
+    size = number(text, "swa_head_dim", "head_dim")
+    if not size:
+        heads = number(text, "num_swa_attention_heads") or attention_heads(text)
+        size = hidden_size(text) // heads
+    return size, number(text, "swa_v_head_dim", "v_head_dim") or size
 
 
-def _kinds(text: Config, num_layers: int, *, has_attention: bool) -> list[str]:
-    if pattern := text.get("hybrid_override_pattern"):  # "M-M*-": states, MLPs, attention
-        return list(pattern)
-    kinds = text.get("layer_types") or text.get("layers_block_type") or text.get("block_types")
-    if kinds and len(kinds) == num_layers:
-        return _as_kept(text, list(kinds))
-    if text.get("model_type") == "falcon_h1":  # both in every layer
-        return ["full_attention", "mamba"] * num_layers
-    return [_kind(text, number, has_attention) for number in range(num_layers)]
-
-
-def _as_kept(text: Config, kinds: list[str]) -> list[str]:
-    if text.get("model_type") in _WINDOW_FAMILIES:
-        return kinds
-    return ["full_attention" if kind in _WINDOWED else kind for kind in kinds]
-
-
-def _kind(text: Config, number: int, has_attention: bool) -> str:
-    """Of layer `number`, where the config gives a rule and not a list."""
-    if not has_attention:
-        return "mamba"
-    if every := text.get("full_attention_interval"):
-        return "full_attention" if (number + 1) % every == 0 else "linear_attention"
-    if every := text.get("attn_layer_period"):
-        is_attention = number % every == int(text.get("attn_layer_offset") or 0)
-        return "full_attention" if is_attention else "mamba"
-    if full_layers := text.get("full_attn_idxs"):
-        return "full_attention" if number in full_layers else "conv"
-    return _kind_by_window(text, number)
-
-
-def _kind_by_window(text: Config, number: int) -> str:
-    if text.get("model_type") not in _WINDOW_FAMILIES:
-        return "full_attention"
-    if text.get("attention_chunk_size"):
-        return "full_attention" if (number + 1) % 4 == 0 else "chunked_attention"
-    every = text.get("sliding_window_pattern")
-    if not text.get("sliding_window") or not isinstance(every, int):
-        return "full_attention"
-    return "full_attention" if number % every == every - 1 else "sliding_attention"
-
-
-def _state_elements(text: Config, hidden: int) -> int:
-    """One row's state in one recurrent layer. Raises KeyError where the family is unknown."""
-    if "linear_num_value_heads" in text:
-        return _gated_delta_elements(text)
-    if "conv_L_cache" in text:
-        return hidden * (int(text["conv_L_cache"]) - 1)
-    if "mamba_d_state" in text:
-        inner = int(text.get("mamba_d_ssm") or hidden * int(text.get("mamba_expand") or 2))
-        groups = 2 * int(text.get("mamba_n_groups") or 0) * int(text["mamba_d_state"])
-        kept = int(text.get("mamba_d_conv") or 4) - 1
-        return inner * int(text["mamba_d_state"]) + (inner + groups) * kept
-    if "mamba_num_heads" in text:
-        inner = int(text["mamba_num_heads"]) * int(text["mamba_head_dim"])
-        size = int(text["ssm_state_size"])
-        groups = 2 * int(text["n_groups"]) * size
-        return inner * size + (inner + groups) * (int(text["conv_kernel"]) - 1)
-    if "lru_width" in text:
-        return int(text["lru_width"]) * int(text.get("conv1d_width") or 4)
-    return _mamba_elements(text, hidden)
-
-
-def _gated_delta_elements(text: Config) -> int:
-    values, keys = int(text["linear_num_value_heads"]), int(text["linear_num_key_heads"])
-    value_size, key_size = int(text["linear_value_head_dim"]), int(text["linear_key_head_dim"])
-    convolved = 2 * keys * key_size + values * value_size
-    return convolved * (int(text["linear_conv_kernel_dim"]) - 1) + values * value_size * key_size
-
-
-def _mamba_elements(text: Config, hidden: int) -> int:
-    size = int(text["state_size"])
-    inner = int(text.get("intermediate_size") or hidden * int(text.get("expand") or 2))
-    kept = int(text["conv_kernel"]) - 1
-    if "n_groups" in text:  # mamba2
-        inner = int(text["num_heads"]) * int(text["head_dim"])
-        return inner * size + (inner + 2 * int(text["n_groups"]) * size) * kept
-    return inner * (size + kept)
+def _full_sizes(text: Config) -> tuple[int, int]:
+    size = head_size(text)
+    return size, number(text, "v_head_dim") or size

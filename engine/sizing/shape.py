@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.sizing import families
+from engine.sizing import families, fields
 from engine.sizing.layers import FullLayers, Layers
 from engine.sizing.text_config import context_limit, text_config
 
@@ -51,41 +51,19 @@ def shape_of(config: dict[str, Any]) -> Shape:
     """Raises UnreadableConfig."""
     text = text_config(config)
     try:
-        hidden = _first(text, "hidden_size", "n_embd", "d_model", "dim", "model_dim")
-        num_layers = _first(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
-        heads = int(
-            text.get("num_attention_heads") or text.get("n_head") or text.get("n_heads") or 0
-        )
         return Shape(
-            hidden_size=hidden,
-            query_heads=heads,
-            head_size=families.head_size(text, hidden=hidden, heads=heads),
-            mlp_size=_mlp_size(text, hidden),
-            vocab_size=_first(text, "vocab_size", fallback=config.get("vocab_size")),
-            layers=families.cached_layers(text, hidden=hidden, heads=heads, num_layers=num_layers),
+            hidden_size=fields.hidden_size(text),
+            query_heads=fields.most_query_heads(text),
+            head_size=fields.head_size(text),
+            mlp_size=fields.mlp_size(text),
+            vocab_size=fields.required({**config, **text}, "vocab_size", "num_vocab"),
+            layers=families.cached_layers(text),
             context_limit_tokens=context_limit(config),
             has_own_attention=families.has_own_attention(text),
         )
     except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
         what = str(error).strip("'\"")
         raise UnreadableConfig(f"its config.json does not tell its sizes: {what}") from error
-
-
-def _first(config: dict[str, Any], *names: str, fallback: Any = None) -> int:
-    for value in (*(config.get(name) for name in names), fallback):
-        if isinstance(value, int) and value > 0:
-            return value
-    raise LookupError(f"it has no {names[0]}")
-
-
-def _mlp_size(text: dict[str, Any], hidden: int) -> int:
-    sizes = (text.get(name) for name in ("intermediate_size", "n_inner", "ffn_dim"))
-    dense = next((one for one in sizes if isinstance(one, int)), 4 * hidden)
-    per_token = text.get("num_experts_per_tok") or text.get("moe_topk") or 0
-    expert = text.get("moe_intermediate_size") or (dense if per_token else 0)
-    shared = text.get("shared_expert_intermediate_size") or 0
-    shared += (text.get("n_shared_experts") or 0) * expert
-    return max(dense, int(per_token) * int(expert) + int(shared))
 
 
 def has_full_layers(shape: Shape) -> bool:

@@ -12,13 +12,21 @@ from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.families import has_own_attention
 from engine.sizing.shape import UnreadableConfig, read_shape, shape_of
 from tests.engine.sizing.configs import GPT_2, KNOWN, LLAMA_3_8B, QWEN3_30B_A3B
+from tests.engine.sizing.uncommon_configs import (
+    DBRX,
+    KIMI_LINEAR_48B,
+    LONGCAT_FLASH,
+    OPENELM_270M,
+    UNCOMMON,
+)
 
+ALL_KNOWN = KNOWN | UNCOMMON
 BFLOAT16 = Numbers(compute_bytes=2, may_fuse=True)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", ALL_KNOWN)
 def test_what_the_caches_of_a_family_keep(name: str) -> None:
-    known, shape = KNOWN[name], shape_of(KNOWN[name].config)
+    known, shape = ALL_KNOWN[name], shape_of(ALL_KNOWN[name].config)
     assert shape.layers == known.layers
     assert shape.head_size == known.head_size
     assert Estimate(shape, BFLOAT16).token_bytes == known.token_kib * 1024
@@ -28,6 +36,10 @@ def test_all_active_experts_count() -> None:
     assert shape_of(QWEN3_30B_A3B).mlp_size == 8 * 768
     assert shape_of(LLAMA_3_8B).mlp_size == 14336
     assert shape_of(GPT_2).mlp_size == 4 * 768
+    assert shape_of(KIMI_LINEAR_48B).mlp_size == (8 + 1) * 1024
+    assert shape_of(LONGCAT_FLASH).mlp_size == 12 * 2048
+    assert shape_of(DBRX).mlp_size == 4 * 10752
+    assert shape_of(OPENELM_270M).mlp_size == 4 * 1280
 
 
 def test_families_with_an_attention_of_their_own_are_known() -> None:
@@ -51,7 +63,7 @@ def test_families_with_an_attention_of_their_own_are_known() -> None:
         {"num_hidden_layers": "many"},
         {"vocab_size": 0},
         {"num_key_value_heads": "eight"},
-        {"layer_types": ["linear_attention"] * 32},
+        {"num_attention_heads": None},
     ],
 )
 def test_a_config_that_cannot_be_read_is_an_error(changes: dict[str, object]) -> None:
