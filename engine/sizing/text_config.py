@@ -15,15 +15,28 @@ _CONTEXT_NAMES = (
     *("max_position_embeddings", "max_sequence_length", "max_seq_len", "seq_length"),
     *("n_positions", "n_ctx"),
 )
+# What published configs leave to their family, by the type of the whole: as mlx-lm 0.32.2 has it.
+_LEFT_OUT: dict[Any, dict[str, Any]] = {
+    "gemma3": {
+        "head_dim": 256,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "sliding_window_pattern": 6,
+        "vocab_size": 262208,
+    },
+    "pixtral": {"num_attention_heads": 32},
+}
 _MOST_TOKENS = 2**31  # more is no length but a mistake
 
 
 def text_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The part that is about text, by whatever name; what only the outside says is kept."""
+    """The part that is about text, by whatever name, with what it leaves to its family."""
+    family = config.get("model_type")
+    left_out = _LEFT_OUT.get(family, {})
     for name in _TEXT_PARTS:
         if isinstance(inner := config.get(name), dict):
-            return {"model_type": config.get("model_type"), **inner}
-    return config
+            return {**left_out, "model_type": family, **inner}
+    return {**left_out, **config}
 
 
 def context_limit(config: dict[str, Any]) -> int | None:

@@ -14,6 +14,7 @@ from engine.sizing.shape import UnreadableConfig, read_shape, shape_of
 from tests.engine.sizing.configs import GPT_2, KNOWN, LLAMA_3_8B, QWEN3_30B_A3B
 from tests.engine.sizing.uncommon_configs import (
     DBRX,
+    GEMMA_3_4B,
     KIMI_LINEAR_48B,
     LONGCAT_FLASH,
     OPENELM_270M,
@@ -40,6 +41,12 @@ def test_all_active_experts_count() -> None:
     assert shape_of(LONGCAT_FLASH).mlp_size == 12 * 2048
     assert shape_of(DBRX).mlp_size == 4 * 10752
     assert shape_of(OPENELM_270M).mlp_size == 4 * 1280
+
+
+def test_what_a_config_leaves_to_its_family_is_known() -> None:
+    shape = shape_of(GEMMA_3_4B)
+    assert (shape.query_heads, shape.vocab_size) == (8, 262208)
+    assert shape_of(GEMMA_3_4B | {"num_attention_heads": 3}).query_heads == 8
 
 
 def test_families_with_an_attention_of_their_own_are_known() -> None:

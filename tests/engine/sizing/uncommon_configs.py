@@ -158,6 +158,42 @@ MIMO_V2_FLASH = {
     "v_head_dim": 128,
     "vocab_size": 152576,
 }
+# Half of what it needs is left to its family.
+GEMMA_3_4B = {
+    "model_type": "gemma3",
+    "text_config": {
+        "model_type": "gemma3_text",
+        "hidden_size": 2560,
+        "intermediate_size": 10240,
+        "num_hidden_layers": 34,
+        "sliding_window": 1024,
+    },
+    "vision_config": {"hidden_size": 1152, "num_attention_heads": 16, "num_hidden_layers": 27},
+}
+GEMMA_3_12B = {
+    "model_type": "gemma3",
+    "text_config": {
+        "model_type": "gemma3_text",
+        "hidden_size": 3840,
+        "intermediate_size": 15360,
+        "num_attention_heads": 16,
+        "num_hidden_layers": 48,
+        "num_key_value_heads": 8,
+        "sliding_window": 1024,
+    },
+}
+PIXTRAL_12B = {
+    "model_type": "pixtral",
+    "text_config": {
+        "model_type": "mistral",
+        "head_dim": 128,
+        "hidden_size": 5120,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 40,
+        "num_key_value_heads": 8,
+        "vocab_size": 131072,
+    },
+}
 
 UNCOMMON = {
     "deepseek-v3.2": Known(
@@ -227,4 +263,17 @@ UNCOMMON = {
         head_size=192,
         token_kib=22.5,
     ),
+    "gemma3-4b": Known(
+        config=GEMMA_3_4B,
+        layers=(full(5, 2048), WindowLayers(count=29, token_elements=2048, window=1024)),
+        head_size=256,
+        token_kib=20,
+    ),
+    "gemma3-12b": Known(
+        config=GEMMA_3_12B,
+        layers=(full(8, 4096), WindowLayers(count=40, token_elements=4096, window=1024)),
+        head_size=256,
+        token_kib=64,
+    ),
+    "pixtral": Known(config=PIXTRAL_12B, layers=(full(40, 2048),), head_size=128, token_kib=160),
 }
