@@ -15,6 +15,8 @@ from tests.engine.sizing.configs import GPT_2, KNOWN, LLAMA_3_8B, QWEN3_30B_A3B
 from tests.engine.sizing.uncommon_configs import (
     DBRX,
     GEMMA_3_4B,
+    GEMMA_4_31B,
+    GEMMA_4_E2B,
     KIMI_LINEAR_48B,
     LONGCAT_FLASH,
     OPENELM_270M,
@@ -40,6 +42,8 @@ def test_all_active_experts_count() -> None:
     assert shape_of(KIMI_LINEAR_48B).mlp_size == (8 + 1) * 1024
     assert shape_of(LONGCAT_FLASH).mlp_size == 12 * 2048
     assert shape_of(DBRX).mlp_size == 4 * 10752
+    assert shape_of(GEMMA_4_31B).mlp_size == 21504
+    assert shape_of(GEMMA_4_E2B).mlp_size == 2 * 6144
     assert shape_of(OPENELM_270M).mlp_size == 4 * 1280
 
 

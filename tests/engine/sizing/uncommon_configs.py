@@ -182,6 +182,46 @@ GEMMA_3_12B = {
         "sliding_window": 1024,
     },
 }
+# Layers with all tokens have other heads than those with a window.
+GEMMA_4_31B = {
+    "model_type": "gemma4",
+    "text_config": {
+        "model_type": "gemma4_text",
+        "attention_k_eq_v": True,
+        "global_head_dim": 512,
+        "head_dim": 256,
+        "hidden_size": 5376,
+        "intermediate_size": 21504,
+        "layer_types": [*["sliding_attention"] * 5, "full_attention"] * 10,
+        "num_attention_heads": 32,
+        "num_global_key_value_heads": 4,
+        "num_hidden_layers": 60,
+        "num_key_value_heads": 16,
+        "num_kv_shared_layers": 0,
+        "sliding_window": 1024,
+        "use_double_wide_mlp": False,
+        "vocab_size": 262144,
+    },
+}
+# The last layers use what those before them keep.
+GEMMA_4_E2B = {
+    "model_type": "gemma4",
+    "text_config": {
+        "model_type": "gemma4_text",
+        "global_head_dim": 512,
+        "head_dim": 256,
+        "hidden_size": 1536,
+        "intermediate_size": 6144,
+        "layer_types": [*["sliding_attention"] * 4, "full_attention"] * 7,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 35,
+        "num_key_value_heads": 1,
+        "num_kv_shared_layers": 20,
+        "sliding_window": 512,
+        "use_double_wide_mlp": True,
+        "vocab_size": 262144,
+    },
+}
 PIXTRAL_12B = {
     "model_type": "pixtral",
     "text_config": {
@@ -274,6 +314,21 @@ UNCOMMON = {
         layers=(full(8, 4096), WindowLayers(count=40, token_elements=4096, window=1024)),
         head_size=256,
         token_kib=64,
+    ),
+    "gemma4": Known(
+        config=GEMMA_4_31B,
+        layers=(
+            full(10, 2 * 4 * 512),
+            WindowLayers(count=50, token_elements=2 * 16 * 256, window=1024),
+        ),
+        head_size=512,
+        token_kib=80,
+    ),
+    "gemma4-e2b": Known(
+        config=GEMMA_4_E2B,
+        layers=(full(3, 1024), WindowLayers(count=12, token_elements=512, window=512)),
+        head_size=512,
+        token_kib=6,
     ),
     "pixtral": Known(config=PIXTRAL_12B, layers=(full(40, 2048),), head_size=128, token_kib=160),
 }
