@@ -13,7 +13,7 @@ DEFAULT_CONTEXT_TOKENS = 131_072
 _TEXT_PARTS = ("text_config", "language_config", "llm_config")
 _CONTEXT_NAMES = (
     *("max_position_embeddings", "max_sequence_length", "max_seq_len", "seq_length"),
-    *("n_positions", "n_ctx"),
+    *("n_positions", "n_ctx", "model_max_length", "max_context_length"),
 )
 # What published configs leave to their family, by the type of the whole: as mlx-lm 0.32.2 has it.
 _LEFT_OUT: dict[Any, dict[str, Any]] = {

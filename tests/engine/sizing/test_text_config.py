@@ -17,6 +17,7 @@ from tests.engine.sizing.configs import (
     SHADOWED_BY_VISION,
     STARCODER,
 )
+from tests.engine.sizing.uncommon_configs import KIMI_LINEAR_48B, OPENELM_270M
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,8 @@ from tests.engine.sizing.configs import (
         (LLAMA_4_SCOUT, 10_485_760),
         (GPT_2, 1024),
         (STARCODER, 8192),
+        (KIMI_LINEAR_48B, 1_048_576),
+        (OPENELM_270M, 2048),
         (MAMBA_2_2B, None),
         (GEMMA_3_27B | {"max_position_embeddings": 4096}, 4096),
         ({"max_position_embeddings": 7, "text_config": {"max_position_embeddings": 99}}, 99),
