@@ -262,24 +262,31 @@ def _write_model(folder: Path, recipe: Recipe) -> None:
 
 def _write_weights(path: Path, recipe: Recipe, config: dict[str, Any]) -> None:
     import mlx.core as mx
-    from mlx.utils import tree_flatten
 
     mx.random.seed(recipe.seed)
     architecture = importlib.import_module(f"mlx_lm.models.{recipe.module}")
     model = architecture.Model(architecture.ModelArgs.from_dict(config))
-    weights = dict(tree_flatten(model.parameters()))
-    for name in weights:
-        if name.endswith("lm_head.weight"):
-            # Wide logit gaps: the order of a sum must not decide an argmax.
-            weights[name] = weights[name] * 8
-            weights[name][: len(recipe.special_tokens)] = 0
-        elif name.endswith("sinks"):
-            weights[name] = mx.random.normal(weights[name].shape)
+    weights = spread_weights(model, num_special=len(recipe.special_tokens))
     dtype = getattr(mx, recipe.dtype)
     weights = {name: array.astype(dtype) for name, array in weights.items()}
     mx.save_safetensors(str(path), weights, {"format": "mlx"})
     del model, weights
     mx.clear_cache()  # who made a large one may be about to measure it
+
+
+def spread_weights(model: Any, *, num_special: int) -> dict[str, Any]:
+    """Wide logit gaps, for the order of a sum must not decide an argmax; no special tokens."""
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+
+    weights = dict(tree_flatten(model.parameters()))
+    for name in weights:
+        if name.endswith("lm_head.weight"):
+            weights[name] = weights[name] * 8
+            weights[name][:num_special] = 0
+        elif name.endswith("sinks"):
+            weights[name] = mx.random.normal(weights[name].shape)
+    return weights
 
 
 def _write_tokenizer(folder: Path, recipe: Recipe) -> int:

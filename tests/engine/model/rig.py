@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import importlib
 import io
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -21,20 +23,38 @@ from engine.metrics import Vitals
 from engine.model import caches as row_caches
 from engine.model import direct_step, kernels
 from engine.model.batch import NewRow
+from engine.model.capability import check_batching
 from engine.model.direct_step import Forward
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
 from engine.safe_reuse import Reuse
 from engine.shelf import ModelVoice
+from tests.engine.sizing.tiny_configs import TINY
 from tests.fakes import FakeMemory, make_delivery, make_work
-from tests.tiny_models import tiny_model_path
+from tests.tiny_models import RECIPES, SPECIAL_TOKENS, spread_weights, tiny_model_path
 
 
 @functools.cache
 def loaded(name: str) -> LoadedModel:
+    """Of tests/tiny_models.py, or of a family in tests/engine/sizing/tiny_configs.py."""
+    if name in TINY:
+        return _built(TINY[name])
     *_, last = load(tiny_model_path(name), casts_to_float32=True)
     assert last.loaded is not None
     return last.loaded
+
+
+def _built(config: dict[str, Any]) -> LoadedModel:
+    """With random weights, and the tokenizer of another."""
+    architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+    mx.random.seed(1)
+    other = loaded("tiny-qwen3")
+    sizes = config | {"vocab_size": RECIPES["tiny-qwen3"].vocab_size}
+    model = architecture.Model(architecture.ModelArgs.from_dict(sizes))
+    model.load_weights(list(spread_weights(model, num_special=len(SPECIAL_TOKENS)).items()))
+    mx.eval(model.parameters())
+    *_, is_batchable = check_batching(model)
+    return dataclasses.replace(other, model=model, is_batchable=bool(is_batchable))
 
 
 @functools.cache

@@ -3,6 +3,7 @@ with prefixes that others left, and are drawn in every way. Each answer is what 
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -97,9 +98,13 @@ def live_through(run: Run, works: list[wire.Work], chooser: random.Random) -> No
         run.turn()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+KINDS = ("tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4")
+# Whose layers keep other things: several, those of others, several times, latents beside states
+FAMILIES = ("deepseek_v32", "baichuan_m1", "gemma4_text", "nanbeige", "kimi_linear", "rwkv7")
+
+
 @pytest.mark.parametrize(
-    "name", ["tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4"]
+    ("name", "seed"), [*itertools.product(KINDS, (1, 2)), *((name, 1) for name in FAMILIES)]
 )
 def test_every_answer_is_what_it_is_alone(name: str, seed: int) -> None:
     chooser = random.Random(seed)
