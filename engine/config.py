@@ -73,7 +73,8 @@ def config_from_process(arguments: Sequence[str]) -> EngineConfig:
 
 
 def read_data_dir(environment: Mapping[str, str]) -> Path:
-    return Path(environment.get("HEARTH_DATA_DIR") or _CHECKOUT / "data")
+    """A service's file has no shell that knows what ~ is."""
+    return Path(os.path.expanduser(environment.get("HEARTH_DATA_DIR") or _CHECKOUT / "data"))
 
 
 def read_redis_url(environment: Mapping[str, str]) -> str:

@@ -42,7 +42,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 # -- Where things are ---------------------------------------------------------------------------
 
-DATA_DIR = Path(environment.text("HEARTH_DATA_DIR", str(BASE_DIR / "data"))).resolve()
+_DATA_DIR = os.path.expanduser(environment.text("HEARTH_DATA_DIR", str(BASE_DIR / "data")))
+DATA_DIR = Path(_DATA_DIR).resolve()
 prepare_data_folder(DATA_DIR)
 MODELS_DIR = DATA_DIR / "models"
 DEMO_MODEL_DIR = BASE_DIR / "engine" / "demo" / "model"

@@ -16,6 +16,15 @@ def test_the_private_redis_is_the_default() -> None:
     assert config.redis_url == "unix:///srv/hearth/run/redis.sock" and config.name == "engine-1"
 
 
+def test_a_tilde_is_the_home_folder_where_no_shell_has_said_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/hearth")
+    config = read_config([], {"HEARTH_DATA_DIR": "~/hearth"})
+    assert str(config.data_dir) == "/home/hearth/hearth"
+    assert config.redis_url == "unix:///home/hearth/hearth/run/redis.sock"
+
+
 def test_the_environment_names_redis_memory_and_dtype() -> None:
     environment = {
         "REDIS_URL": "redis://example/3",

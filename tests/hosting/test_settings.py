@@ -61,6 +61,11 @@ def test_names_may_have_blanks_between_them(tmp_path: Path) -> None:
     assert setting("OIDC_GROUPS", tmp_path, **told) == {"ml-team": "Research", "ops": "Operations"}
 
 
+def test_a_tilde_is_the_home_folder_where_no_shell_has_said_so(tmp_path: Path) -> None:
+    told = {"HOME": str(tmp_path), "HEARTH_DATA_DIR": "~/hearth"}
+    assert setting("DATA_DIR", tmp_path, **told) == str(tmp_path.resolve() / "hearth")
+
+
 def test_hosts_are_names_and_addresses(tmp_path: Path) -> None:
     told = "Hearth.example.org,.example.org,192.168.1.20,[fd00::1],my_mac"
     hosts = setting("ALLOWED_HOSTS", tmp_path, HEARTH_ALLOWED_HOSTS=told)
