@@ -83,6 +83,12 @@ def hold(key: RepeatKey) -> None:
     known.update(followed_until=_held_until())
 
 
+def hold_all() -> None:
+    """Nobody could say whether they follow: all that is not given up goes on for another while."""
+    known = IdempotencyKey.objects.filter(followed_until__isnull=False)
+    known.update(followed_until=_held_until())
+
+
 def cancel_what_nobody_follows() -> None:
     """A repeat that comes in this moment waits for the row, and then starts anew."""
     left = IdempotencyKey.objects.filter(followed_until__lt=timezone.now())

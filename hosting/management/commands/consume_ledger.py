@@ -8,6 +8,7 @@ import logging
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -16,6 +17,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections
 
 from hosting.actions.history import FINEST_SECONDS, record_readings
 from hosting.actions.reconcile import reconcile
+from hosting.actions.repeats import RENEW_SECONDS, hold_all
 from hosting.actions.settling import settle_generations
 from hosting.engine_client import EngineUnavailable, TerminalFeed
 from hosting.sqlite.log import move_early
@@ -41,11 +43,19 @@ class Command(BaseCommand):
 class LedgerConsumer:
     """One loop, one thread. What is not settled is not acknowledged, and comes again."""
 
-    def __init__(self, feed: TerminalFeed, *, pause_seconds: float = 1.0) -> None:
+    def __init__(
+        self,
+        feed: TerminalFeed,
+        *,
+        pause_seconds: float = 1.0,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
         self._feed = feed
         self._pause_seconds = pause_seconds
+        self._wall_clock = wall_clock
         self._is_stopped = threading.Event()
         self._reconcile_at = 0.0
+        self._reconciled_at = 0.0  # by the wall clock, which goes on while the machine sleeps
         self._recorded_slot = 0
         self._told, self._tell_at = "", 0.0
 
@@ -76,9 +86,17 @@ class LedgerConsumer:
             self._feed.ack(settled)
         if time.monotonic() >= self._reconcile_at:
             self._reconcile_at = time.monotonic() + _RECONCILE_SECONDS
-            reconcile()
-        self._record(time.time())
+            self._reconcile(self._wall_clock())
+        self._record(self._wall_clock())
         return bool(settled)
+
+    def _reconcile(self, now: float) -> None:
+        """Where it was not done a moment ago the machine slept, something was away or the clock was
+        set: then who follows could not say so, and gets another while."""
+        if not 0 <= now - self._reconciled_at <= RENEW_SECONDS:
+            hold_all()
+        reconcile()
+        self._reconciled_at = now
 
     def _record(self, now: float) -> None:
         """Once in every slot of the history: by the clock, for a period would miss some."""
