@@ -20,6 +20,7 @@ from hosting.models import Generation
 MINUTE = datetime.timedelta(minutes=1)
 _NONE = Value(0)
 _Days = dict[datetime.date, int]
+_Moment = datetime.datetime | Given
 
 
 class Part(NamedTuple):
@@ -41,19 +42,20 @@ def uses_of(
 ) -> list[Part]:
     """What is open, and where it is asked what began or ended within the minute."""
     query = _uses(counts_requests=counts_requests, counts_tokens=counts_tokens)
-    return [Part(*row) for row in query.rows(person=person_id, after=now - MINUTE)]
+    rows = query.rows(person=person_id, after=now - MINUTE, before=now + MINUTE)
+    return [Part(*row) for row in rows]
 
 
 @prepared
 def _uses(*, counts_requests: bool, counts_tokens: bool) -> QuerySet[Any, Any]:
-    person, after = Given("person"), Given("after")
+    person, after, before = Given("person"), Given("after"), Given("before")
     is_queued = Q(state=Generation.State.QUEUED)
     opened = _generations(person).open()
     parts = [_part(OPEN, opened, "reserved_tokens", Count("pk", filter=is_queued))]
     if counts_requests:
-        parts.append(_part(BEGAN, _began(person, after), "reserved_tokens"))
+        parts.append(_part(BEGAN, _began(person, after, before), "reserved_tokens"))
     if counts_tokens:
-        parts.append(_part(ENDED, _ended(person, after), "charged_tokens"))
+        parts.append(_part(ENDED, _ended(person, after, before), "charged_tokens"))
     # Apart, for no index serves an "or"
     first, *others = parts
     return first.union(*others, all=True) if others else first
@@ -63,7 +65,7 @@ def requests_leaving(
     person_id: int, api_key_id: int | None, now: datetime.datetime
 ) -> Iterator[tuple[datetime.datetime, int]]:
     """When each request of the last minute leaves it, and that it is one; the oldest first."""
-    rows = _of_key(_began(person_id, now - MINUTE), api_key_id).order_by("created_at")
+    rows = _of_key(_began(person_id, now - MINUTE, now + MINUTE), api_key_id).order_by("created_at")
     for began_at in rows.values_list("created_at", flat=True).iterator():
         yield began_at + MINUTE, 1
 
@@ -72,8 +74,9 @@ def tokens_leaving(
     person_id: int, api_key_id: int | None, now: datetime.datetime
 ) -> Iterator[tuple[datetime.datetime, int]]:
     """The same of the tokens of what ended within the last minute."""
-    lines = _of_key(_ended(person_id, now - MINUTE), api_key_id).order_by("created_at")
-    for ended_at, tokens in lines.values_list("created_at", "charged_tokens").iterator():
+    lines = _of_key(_ended(person_id, now - MINUTE, now + MINUTE), api_key_id)
+    ends = lines.order_by("created_at").values_list("created_at", "charged_tokens")
+    for ended_at, tokens in ends.iterator():
         yield ended_at + MINUTE, tokens
 
 
@@ -105,14 +108,19 @@ def _generations(person_id: int | Given) -> Any:
     return Generation.objects.of(person_id).counted().order_by()
 
 
-def _began(person_id: int | Given, after: datetime.datetime | Given) -> QuerySet[Any]:
-    began: QuerySet[Any] = _generations(person_id).filter(created_at__gt=after)
+def _began(person_id: int | Given, after: _Moment, before: _Moment) -> QuerySet[Any]:
+    began: QuerySet[Any] = _generations(person_id).filter(_within(after, before))
     return began
 
 
-def _ended(person_id: int | Given, after: datetime.datetime | Given) -> QuerySet[Any]:
+def _ended(person_id: int | Given, after: _Moment, before: _Moment) -> QuerySet[Any]:
     """Lines of the ledger: each is written with the end of its generation."""
-    return UsageRecord.objects.filter(user_id=person_id, created_at__gt=after).order_by()
+    return UsageRecord.objects.filter(_within(after, before), user_id=person_id).order_by()
+
+
+def _within(after: _Moment, before: _Moment) -> Q:
+    """What is far ahead of now was before the clock was set back."""
+    return Q(created_at__gt=after, created_at__lt=before)
 
 
 def _of_key(rows: QuerySet[Any], api_key_id: int | None) -> QuerySet[Any]:

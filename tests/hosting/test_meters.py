@@ -103,6 +103,17 @@ def test_tokens_are_waited_for_until_enough_of_them_have_left(person: User) -> N
     assert 28 < wait_seconds(person, meter, 60, now) <= 30
 
 
+@pytest.mark.parametrize("limit", ["requests_per_minute", "tokens_per_minute"])
+def test_what_was_before_the_clock_was_set_back_is_over(person: User, limit: str) -> None:
+    Quota.objects.create(user=person, **{limit: 1})
+    ended(person, seconds_ago=-3600, tokens=1)
+    assert the_meter(person).used == 0
+    ended(person, seconds_ago=-5, tokens=1)  # by a machine whose clock goes a little before
+    now, meter = timezone.now(), the_meter(person)
+    assert meter.used == 1
+    assert 60 < wait_seconds(person, meter, 1, now) <= 65
+
+
 @pytest.mark.parametrize(
     ("zone", "now", "hours_left"),
     [
