@@ -128,6 +128,14 @@ def test_the_wait_ends_and_the_traces_go(db: None) -> None:
     assert SignInAttempt.objects.count() == 1
 
 
+def test_a_clock_that_was_set_back_lengthens_no_wait(db: None) -> None:
+    for _ in range(MAX_ON_ACCOUNT):
+        begin_attempt("ada@example.org", "10.0.0.1")
+    SignInAttempt.objects.update(attempted_at=timezone.now() + datetime.timedelta(days=1))
+    begin_attempt("ada@example.org", "10.0.0.1")
+    assert SignInAttempt.objects.count() == 1
+
+
 def test_guessing_from_elsewhere_does_not_lock_a_person_out(db: None) -> None:
     for _ in range(MAX_ON_ACCOUNT):
         begin_attempt("ada@example.org", "10.0.0.1")
