@@ -33,7 +33,9 @@ def reconcile() -> None:
     look_after_publications()
     cancel_what_nobody_follows()
     cancel_what_ended_processes_told()
-    not_young = Generation.objects.open().filter(created_at__lt=timezone.now() - _GRACE)
+    now = timezone.now()
+    # Nor is it young what was before the clock was set back
+    not_young = Generation.objects.open().exclude(created_at__range=(now - _GRACE, now + _GRACE))
     not_young = not_young.only("is_cancel_requested")  # `request` may be megabytes
     for generation in not_young.order_by("created_at", "id"):  # so that places stay as they were
         if not client.has_request(str(generation.pk)):

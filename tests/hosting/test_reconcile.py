@@ -30,8 +30,8 @@ def generation(rig: Rig, person: User, model: HostedModel) -> Generation:
     return start_generation(order)
 
 
-def make_old(generation: Generation) -> None:
-    earlier = timezone.now() - datetime.timedelta(seconds=6)
+def make_old(generation: Generation, *, seconds: float = 6.0) -> None:
+    earlier = timezone.now() - datetime.timedelta(seconds=seconds)
     Generation.objects.filter(pk=generation.pk).update(created_at=earlier)
 
 
@@ -42,6 +42,24 @@ def test_what_redis_forgot_is_submitted_again(rig: Rig, generation: Generation) 
     reconcile()
     (entry,) = rig.intake.entries()
     assert wire.decode(entry.message) == before
+
+
+def test_what_redis_forgot_before_the_clock_was_set_back_is_submitted_again(
+    rig: Rig, generation: Generation
+) -> None:
+    rig.redis.flushdb()
+    make_old(generation, seconds=-3600.0)
+    reconcile()
+    assert [entry.request_id for entry in rig.intake.entries()] == [str(generation.pk)]
+
+
+def test_a_row_of_a_machine_whose_clock_goes_before_may_still_be_on_its_way(
+    rig: Rig, generation: Generation
+) -> None:
+    rig.redis.flushdb()
+    make_old(generation, seconds=-1.0)
+    reconcile()
+    assert not rig.redis.xlen(wire.Keys.INTAKE)
 
 
 def test_what_was_changed_while_redis_was_away_is_published(
