@@ -10,9 +10,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import redis
 from celery.beat import PersistentScheduler
 
+from hosting.beat import Clock
 from hosting.celery import app
 from tests.environment import clear_settings
 from tests.waiting import wait_until
@@ -34,9 +36,10 @@ class Service:
         EndsSlowly()
         time.sleep(30)
 
-beat.Service = Service
+beat.Clock = Service
 beat.main()
 """
+MINUTE = 61.0  # between two runs of the most frequent task, and the seconds are rounded up
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -67,6 +70,19 @@ def test_what_was_due_while_it_was_off_is_started_at_once(tmp_path: Path, redis_
             ),
             seconds=60,
         )
+
+
+def test_a_clock_that_was_set_back_holds_up_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Clock(app, schedule_filename=str(tmp_path / "schedule")).get_scheduler()
+    try:
+        assert made.tick() <= MINUTE
+        an_hour_ago = app.now() - datetime.timedelta(hours=1)
+        monkeypatch.setattr(type(app), "now", lambda _: an_hour_ago)
+        assert made.tick() <= MINUTE
+    finally:
+        made.close()
 
 
 def test_it_ends_also_when_a_destructor_swallows_the_signal() -> None:
