@@ -25,6 +25,7 @@ from hosting.models import EngineReading
 
 FINEST_SECONDS = 5
 _DAY = 86_400
+_CLOCKS_DIFFER_SECONDS = 60  # of machines that record at once
 # Length of a slot -> how long it is kept. Each length divides the next.
 _KEPT_SECONDS = {5: 3600, 60: 6 * 3600, 300: _DAY, 900: 7 * _DAY, 3600: 30 * _DAY}
 
@@ -81,6 +82,7 @@ class History:
 def record_readings(now: float) -> None:
     """Store what every engine last said, once a slot. Raises EngineUnavailable."""
     at = _slot(now, FINEST_SECONDS)
+    _forget_what_is_ahead(now)
     if EngineReading.objects.filter(step_seconds=FINEST_SECONDS, at=at).exists():
         return
     client = get_client()
@@ -183,9 +185,14 @@ def _row(engine: str, step_seconds: int, at: int, reading: Reading) -> EngineRea
     return EngineReading(engine=engine, step_seconds=step_seconds, at=at, values=reading.plain())
 
 
+def _forget_what_is_ahead(now: float) -> None:
+    """By more than clocks differ: the clock was set back, and the latest would stay that for so
+    long."""
+    EngineReading.objects.filter(at__gt=now + _CLOCKS_DIFFER_SECONDS).delete()
+
+
 def _forget_old(now: float) -> None:
-    """Also what lies in the future: the clock was wrong, and would be believed for ever."""
-    old = Q(at__gte=now + _DAY)
+    old = Q()
     for step, kept in _KEPT_SECONDS.items():
         old |= Q(step_seconds=step, at__lt=now - kept - step)
     EngineReading.objects.filter(old).delete()

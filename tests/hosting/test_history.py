@@ -213,6 +213,18 @@ def test_readings_from_the_future_do_not_stay(engine_says: Any) -> None:
     assert latest_slot() == START + 60
 
 
+def test_a_clock_that_was_set_back_freezes_no_history(engine_says: Any) -> None:
+    """Pages are told of news by the latest slot, and slots that are there are not made again."""
+    engine_says(active_bytes=1)
+    for at in range(0, 3600, 60):
+        record_readings(START + at)
+    engine_says(active_bytes=2)
+    record_readings(START + 30)
+    assert latest_slot() == START + 60  # what is ahead by less may be another machine's
+    record_readings(START + 95)
+    assert latest_slot() == START + 95
+
+
 def test_engines_are_known_by_their_readings(engine_says: Any) -> None:
     assert known_engines() == []
     engine_says(active_bytes=1)
