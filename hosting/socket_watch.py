@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import Any
 
@@ -17,6 +18,22 @@ logger = logging.getLogger(__name__)
 
 class WatchedSocket(AsyncJsonWebsocketConsumer):
     """A message that is no JSON comes as None."""
+
+    channel_name = ""  # until the layer has given one
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._give_up_channel()
+
+    async def _give_up_channel(self) -> None:
+        """The layer drops a channel when the wait for its next message is cancelled. There is no
+        such wait where a message has just come."""
+        while self.channel_name in self.channel_layer.channels:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0):
+                    await self.channel_layer.receive(self.channel_name)
 
     async def look(self) -> int | None:
         """The code to close with, once its person may not stay."""

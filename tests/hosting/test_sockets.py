@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
 import pytest
+import redis
 from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
 from channels.testing import WebsocketCommunicator
 from django.conf import settings as django_settings
 from django.test import Client
@@ -236,3 +239,28 @@ def test_every_event_can_be_sent() -> None:
 def test_how_a_prompt_fared_among_other_peoples_is_not_sent() -> None:
     told = wire.replace(finished(), prefix=wire.PrefixUse(nearest_tokens=900))
     assert "prefix" not in sockets.event_message("g", 4, told)["event"]
+
+
+async def test_what_comes_while_it_closes_leaves_no_channel_behind(
+    page: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer, closing = get_channel_layer(), sockets.ChatSocket.disconnect
+
+    async def disconnect(socket: sockets.ChatSocket, code: int) -> None:
+        queue = layer.channels[socket.channel_name]
+        for _ in range(2):  # the first of them is waited for
+            await layer.send(socket.channel_name, {"type": "conversation.hint"})
+        await sync_to_async(wait_until)(lambda: queue.qsize() == 1)
+        await closing(socket, code)
+
+    monkeypatch.setattr(sockets.ChatSocket, "disconnect", disconnect)
+    await (await connected(page)).disconnect()
+    assert not layer.channels
+
+
+async def test_where_redis_is_away_it_is_that_what_is_told(page: Client, settings: Any) -> None:
+    layers = copy.deepcopy(settings.CHANNEL_LAYERS)
+    layers["default"]["CONFIG"]["hosts"] = ["unix:///nowhere/redis.sock"]
+    settings.CHANNEL_LAYERS = layers
+    with pytest.raises(redis.ConnectionError):
+        await connected(page)
