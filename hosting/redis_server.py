@@ -137,11 +137,22 @@ def put_aside(folder: Path) -> Path:
 
 def is_answering(socket_path: Path) -> bool:
     """Whether a server listens there and is past reading its files."""
+    return _ask(socket_path, b"PING").startswith(b"+PONG")
+
+
+def shorten_files(socket_path: Path) -> None:
+    """Let it write anew what it holds in place of all that it has written. By itself it does so
+    when that has doubled since its start: never where each life adds a little."""
+    _ask(socket_path, b"BGREWRITEAOF")
+
+
+def _ask(socket_path: Path, command: bytes) -> bytes:
+    """How the answer begins; nothing where there is none."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PING_SECONDS)
         try:
             connection.connect(str(socket_path))
-            connection.sendall(b"PING\r\n")
-            return connection.recv(16).startswith(b"+PONG")
+            connection.sendall(command + b"\r\n")
+            return connection.recv(16)
         except OSError:
-            return False
+            return b""

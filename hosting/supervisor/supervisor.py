@@ -130,6 +130,7 @@ class Supervisor:
         self._log.say(f"private Redis {binary}")
         redis = self._start_child(Part(name="redis", command=tuple(command)))
         await self._wait_for_redis(redis, socket_path, folder)
+        await asyncio.to_thread(redis_server.shorten_files, socket_path)
         self._start_task(self._look_after_redis(redis, socket_path, folder))
 
     async def _wait_for_redis(self, redis: Child, socket_path: Path, folder: Path) -> None:

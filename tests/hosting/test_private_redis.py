@@ -15,7 +15,8 @@ from hosting.settings import celery_url
 from tests.hosting.redis_alone import redis_alone
 from tests.waiting import wait_until
 
-TORN = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n" + bytes(4096)  # a power cut leaves zeros
+SET = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n"
+TORN = SET + bytes(4096)  # a power cut leaves zeros
 
 
 def test_files_that_cannot_be_read_are_put_aside(tmp_path: Path) -> None:
@@ -39,6 +40,16 @@ def test_files_that_break_while_it_runs_are_put_aside_too(tmp_path: Path) -> Non
         running.wait_for(f"{tmp_path}/redis-unreadable")
         socket_path = socket_path_of(wire.default_redis_url(str(tmp_path)))
         wait_until(lambda: is_answering(socket_path))
+
+
+def test_what_former_lives_have_written_is_shortened(tmp_path: Path) -> None:
+    """Redis does so when it has doubled since the start: never where each day adds a little."""
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    (folder / "appendonly.aof").write_bytes(SET * 100_000)
+    url = wire.default_redis_url(str(tmp_path))
+    with redis_alone(tmp_path), redis.Redis.from_url(url) as client:
+        wait_until(lambda: client.info("persistence")["aof_current_size"] < 10_000)
 
 
 def test_a_folder_may_have_a_name_that_an_address_cannot_have() -> None:
