@@ -187,7 +187,7 @@ def _models() -> tuple[bool, str]:
 
 
 def _has_weights(folder: Path) -> bool:
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    return (folder / "config.json").is_file() and any(folder.glob("[!.]*.safetensors"))
 
 
 def _open_files() -> tuple[bool, str]:

@@ -45,7 +45,8 @@ def stamps_of(path: Path) -> dict[str, tuple[int, ...]]:
 
 
 def _weights_in(path: Path) -> list[Path]:
-    return sorted(path.glob("*.safetensors"))
+    """Not ._model.safetensors, which macOS lays beside it on disks that store no attributes."""
+    return sorted(path.glob("[!.]*.safetensors"))
 
 
 def _sample_hash(file: Path) -> str:

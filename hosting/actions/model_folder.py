@@ -46,7 +46,7 @@ def _describe(path: Path) -> FolderDescription:
     config = _read_json(path / "config.json")
     if not config:
         raise NotAModelFolder(f"{path} has no readable config.json")
-    weights = list(path.glob("*.safetensors"))
+    weights = list(path.glob("[!.]*.safetensors"))
     if not weights:
         raise NotAModelFolder(f"{path} has no *.safetensors weights")
     template = _chat_template(path)

@@ -22,6 +22,7 @@ from hosting.actions.hosted_models import (
     mark_fetched,
     remove_model,
 )
+from hosting.actions.model_folder import NotAModelFolder, describe_folder
 from hosting.models import HostedModel
 from hosting.supervisor.prepare import prepare
 from hosting.tasks import look_at_fetches
@@ -49,6 +50,14 @@ def run(*arguments: str) -> str:
 
 def published(rig: Rig) -> list[str]:
     return [spec.name for spec in wire.decode(rig.redis.get(wire.Keys.MODELS)).models]
+
+
+def test_what_macos_lays_beside_a_file_is_none_of_the_weights(folder: Path) -> None:
+    (folder / "._model.safetensors").write_bytes(b"a" * 4096)
+    assert describe_folder(folder).weight_bytes == 100
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(NotAModelFolder, match="safetensors weights"):
+        describe_folder(folder)
 
 
 def test_a_folder_is_registered_with_what_it_says(rig: Rig, folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from engine.transport.connection import connect
 from hosting.doctor import Finding, examine
+from hosting.models import HostedModel
 from hosting.supervisor import openblas
 from tests.hosting.web_process import web as web
 
@@ -28,6 +29,17 @@ def test_an_openblas_that_is_not_there_is_told(
     assert not told.is_ok and "HEARTH_OPENBLAS" in told.text
     library.touch()
     assert finding("OpenBLAS").is_ok
+
+
+def test_a_model_without_weights_is_told(db: None, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "._model.safetensors").touch()  # macOS's, beside a file that is gone
+    model = HostedModel(name="mine", path=str(tmp_path), state=HostedModel.State.READY)
+    model.save()
+    told = finding("models")
+    assert not told.is_ok and f"mine ({tmp_path})" in told.text
+    (tmp_path / "model.safetensors").touch()
+    assert finding("models").is_ok
 
 
 @pytest.mark.django_db(transaction=True)

@@ -10,7 +10,7 @@ import mlx.core as mx
 import pytest
 from mlx import nn
 
-from engine.model.identity import identity_of
+from engine.model.identity import identity_of, stamps_of
 from tests.tiny_models import tiny_model_path
 
 
@@ -28,6 +28,15 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_folder_has_one_name(folder: Path) -> None:
     assert identity_of(folder, Toy()) == identity_of(folder, Toy())
+
+
+def test_what_macos_lays_beside_a_file_is_none_of_the_weights(folder: Path) -> None:
+    """On disks that cannot store a file's attributes, as exFAT: the first eight bytes, taken for
+    the length of a safetensors header, are 2.2 TB."""
+    before, stamps = identity_of(folder, Toy()), stamps_of(folder)
+    (folder / "._model.safetensors").write_bytes(b"\0\x05\x16\x07\0\2\0\0Mac OS X".ljust(4096))
+    assert identity_of(folder, Toy()) == before
+    assert stamps_of(folder) == stamps
 
 
 @pytest.mark.parametrize("size", [20_000, 40_000_000])
