@@ -10,18 +10,18 @@ long, absent or cannot be read is no word at all. Owner: the model thread.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import mmap
 import os
 import struct
+import sys
 import uuid
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import psutil
 
 from engine.config import EngineConfig
 from engine.core.lives import UNKNOWN_LIVES, Lives
@@ -32,6 +32,7 @@ _BYTES = 1 << 16  # some 1,700 requests
 _HEADER = struct.Struct("<II")
 _LOADING = "loading"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_MAC_BOOT = b"kern.bootsessionuuid"
 _NOBODY: frozenset[str] = frozenset()
 logger = logging.getLogger(__name__)
 
@@ -147,10 +148,21 @@ def at_work_file(config: EngineConfig) -> Path:
 
 
 def _boot() -> str:
+    """Not the time when it started: macOS moves that when its clock is set."""
     try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:  # not Linux
-        return str(psutil.boot_time())
+        return _mac_boot() if sys.platform == "darwin" else _BOOT_ID.read_text().strip()
+    except OSError:  # no life has this name again
+        return uuid.uuid4().hex
+
+
+def _mac_boot() -> str:
+    name = ctypes.create_string_buffer(37)  # a UUID and the end
+    size = ctypes.c_size_t(len(name))
+    library = ctypes.CDLL(None, use_errno=True)
+    none = ctypes.c_size_t(0)
+    if library.sysctlbyname(_MAC_BOOT, name, ctypes.byref(size), None, none) != 0:
+        raise OSError(ctypes.get_errno(), _MAC_BOOT.decode())
+    return name.value.decode()
 
 
 def _read(file: Path, *, own: str) -> Lives:

@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -311,6 +313,45 @@ def test_word_from_before_the_machine_started_is_none(file: Path, at_work: AtWor
     at_work.note_load(NAMES)
     assert word_in(file).at_work == NAMES
     assert_unknown(word_in(file, boot="another"))
+
+
+class MacLibrary:
+    """macOS's, as it names the life of a machine, or does not."""
+
+    def __init__(self, session: str, result: int = 0) -> None:
+        self._session, self._result = session, result
+
+    def sysctlbyname(self, name: bytes, value: Any, size: Any, _new: None, _new_size: Any) -> int:
+        assert (name, len(value), size._obj.value) == (b"kern.bootsessionuuid", 37, 37)
+        value.value = self._session.encode()
+        return self._result
+
+
+def on_a_mac(monkeypatch: pytest.MonkeyPatch, library: MacLibrary) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: library)
+    monkeypatch.setattr("engine.at_work._BOOT_ID", Path("/nonexistent"))
+
+
+def test_word_outlives_a_macs_clock_that_is_set(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which moves the time when it started by as much."""
+    on_a_mac(monkeypatch, MacLibrary(str(uuid.uuid4()).upper()))
+    monkeypatch.setattr("psutil.boot_time", lambda: 1_700_000_000.0)
+    AtWork(file).note_load(NAMES)
+    monkeypatch.setattr("psutil.boot_time", lambda: 1_700_000_001.0)
+    assert word_in(file).at_work == NAMES
+    on_a_mac(monkeypatch, MacLibrary(str(uuid.uuid4()).upper()))
+    assert_unknown(word_in(file))
+
+
+def test_where_a_mac_does_not_name_its_life_nothing_is_known(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_a_mac(monkeypatch, MacLibrary("", result=-1))
+    AtWork(file).note_load(NAMES)
+    assert_unknown(word_in(file))
 
 
 def test_without_a_file_nothing_is_known(file: Path) -> None:
