@@ -7,6 +7,7 @@ import socket
 
 NUM_TRIES = 50
 BACKLOG = 512
+ANSWER_SECONDS = 1.0
 
 
 class PortTaken(Exception):
@@ -37,7 +38,18 @@ def is_free(bind: str, port: int) -> bool:
         raise BadAddress(
             f"Nobody can listen on HEARTH_BIND={bind} PORT={port}: {error.strerror}."
         ) from error
-    return True
+    return not _is_answered(bind, port)
+
+
+def _is_answered(bind: str, port: int) -> bool:
+    """macOS lets two have a port, one at all addresses and one at a single one, which then gets
+    what is sent there."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)
+    try:
+        with socket.create_connection((host, port), timeout=ANSWER_SECONDS) as connection:
+            return bool(connection.getsockname() != connection.getpeername())  # not itself
+    except OSError:
+        return False
 
 
 def listen(bind: str, port: int) -> socket.socket:

@@ -13,7 +13,7 @@ import pytest
 
 from hosting import redis_server
 from hosting.engine_client import EngineClient
-from hosting.supervisor import heap, openblas, supervisor
+from hosting.supervisor import heap, openblas, ports, supervisor
 from hosting.supervisor.backoff import HEALTHY_SECONDS, LONGEST_DELAY_SECONDS, Backoff
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
 from hosting.supervisor.parts import (
@@ -90,6 +90,21 @@ def test_a_taken_port_names_the_next_free_one() -> None:
         port = listener.getsockname()[1]
         with pytest.raises(PortTaken, match=r"PORT=\d+"):
             check_port("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("others", "bind"), [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "0.0.0.0")])
+def test_a_port_that_only_macos_lets_two_have_is_taken(
+    monkeypatch: pytest.MonkeyPatch, others: str, bind: str
+) -> None:
+    """One at all addresses, one at a single one, which gets its connections."""
+    monkeypatch.setattr(ports, "_bound", lambda *_: socket.socket())
+    with socket.socket() as listener:
+        listener.bind((others, 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        with pytest.raises(PortTaken, match=r"PORT=\d+"):
+            check_port(bind, port)
+    check_port(bind, port)
 
 
 def test_a_data_folder_has_one_supervisor_a_part(tmp_path: Path) -> None:
