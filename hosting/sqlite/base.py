@@ -29,6 +29,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         super().__init__(*args, **kwargs)
         self._held_turn = ExitStack()
 
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        """On macOS fsync does not reach the disk's own cache, which may write the database's pages
+        behind those of the next log. Only who moves the log (log.py) waits until they are there."""
+        connection = super().get_new_connection(conn_params)
+        connection.execute("PRAGMA checkpoint_fullfsync = ON")
+        return connection
+
     def _start_transaction_under_autocommit(self) -> None:
         seconds = self.settings_dict["OPTIONS"].get("timeout", 5)
         until = monotonic() + seconds
