@@ -50,6 +50,7 @@ BENCHMARKS = (
     "pressure",
     "refusal",
     "unload",
+    "families",
 )
 
 

@@ -29,19 +29,26 @@ from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
 from engine.safe_reuse import Reuse
 from engine.shelf import ModelVoice
-from tests.engine.sizing.tiny_configs import TINY
+from tests.engine.sizing.tiny_configs import TINY, with_vocabulary
 from tests.fakes import FakeMemory, make_delivery, make_work
 from tests.tiny_models import RECIPES, SPECIAL_TOKENS, spread_weights, tiny_model_path
+
+_configs: dict[str, dict[str, Any]] = dict(TINY)
 
 
 @functools.cache
 def loaded(name: str) -> LoadedModel:
-    """Of tests/tiny_models.py, or of a family in tests/engine/sizing/tiny_configs.py."""
-    if name in TINY:
-        return _built(TINY[name])
+    """Of tests/tiny_models.py, or of a family whose config is known."""
+    if name in _configs:
+        return _built(_configs[name])
     *_, last = load(tiny_model_path(name), casts_to_float32=True)
     assert last.loaded is not None
     return last.loaded
+
+
+def register(family: str, config: dict[str, Any]) -> None:
+    """From now on there is a model of this name."""
+    _configs[family] = config
 
 
 def _built(config: dict[str, Any]) -> LoadedModel:
@@ -49,7 +56,7 @@ def _built(config: dict[str, Any]) -> LoadedModel:
     architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
     mx.random.seed(1)
     other = loaded("tiny-qwen3")
-    sizes = config | {"vocab_size": RECIPES["tiny-qwen3"].vocab_size}
+    sizes = with_vocabulary(config, RECIPES["tiny-qwen3"].vocab_size)
     model = architecture.Model(architecture.ModelArgs.from_dict(sizes))
     model.load_weights(list(spread_weights(model, num_special=len(SPECIAL_TOKENS)).items()))
     mx.eval(model.parameters())

@@ -215,3 +215,15 @@ TINY: dict[str, dict[str, Any]] = {
     },
 }
 TINY = {family: config | {"model_type": family} for family, config in TINY.items()}
+
+
+def with_vocabulary(config: dict[str, Any], size: int) -> dict[str, Any]:
+    """The same with so many tokens, wherever it says how many."""
+    return {
+        name: with_vocabulary(value, size)
+        if isinstance(value, dict)
+        else size
+        if "vocab" in name
+        else value
+        for name, value in config.items()
+    }
