@@ -4,6 +4,8 @@ A step that is expected to be long is not stuck while it takes a few times that;
 its time counts, so that a hang in a slice is seen as soon as one between steps. Only time in which
 it could have moved counts: not what its threads wait for a processor on a busy machine, nor while
 the system brings back what it put to disk of an idle engine, nor a pause of the whole process.
+Where the system compresses in memory what an idle engine has, nothing counts what comes back: there
+the first step after a while may take what that takes.
 Written by the model thread; one other thread looks about once a second.
 """
 
@@ -18,6 +20,7 @@ from pathlib import Path
 
 PATIENCE = 4.0  # a step may take so many times what is expected of it
 MANY_PAGE_INS = 50  # between two looks: a disk brings hundreds of pages a second
+LONG_IDLE_SECONDS = 10.0
 _LONGEST_LOOK_SECONDS = 1.5  # who looks later was stopped itself
 _THREADS = Path("/proc/self/task")
 
@@ -30,7 +33,8 @@ def _num_page_ins() -> int:
 
 
 class StallClock:
-    """`starved_seconds`: how long the process's threads waited for a processor since last asked."""
+    """`starved_seconds`: how long the process's threads waited for a processor since last asked.
+    `waking_seconds`: what may pass until all of its memory has come back uncompressed."""
 
     def __init__(
         self,
@@ -38,8 +42,11 @@ class StallClock:
         clock: ReadSeconds = time.monotonic,
         starved_seconds: ReadSeconds | None = None,
         num_page_ins: Callable[[], int] = _num_page_ins,
+        waking_seconds: ReadSeconds = lambda: 0.0,
     ) -> None:
         self._clock = clock
+        self._read_waking_seconds = waking_seconds
+        self._waking_seconds = 0.0
         self._starved_seconds = starved_seconds or Starvation().take_seconds
         self._num_page_ins = num_page_ins
         self._page_ins = num_page_ins()
@@ -53,11 +60,15 @@ class StallClock:
         """Is there anything that should move? Becoming busy starts the clock."""
         with self._lock:
             if is_busy and not self._is_busy:
-                self._moved_at = self._clock()
+                now = self._clock()
+                if now - self._moved_at >= LONG_IDLE_SECONDS:
+                    self._waking_seconds = self._read_waking_seconds()
+                self._moved_at = now
             self._is_busy = is_busy
 
     def note_progress(self) -> None:
         self._moved_at = self._clock()
+        self._waking_seconds = 0.0
 
     @contextmanager
     def working(self, expected_seconds: float) -> Iterator[None]:
@@ -79,7 +90,8 @@ class StallClock:
             if not self._is_paged_in():
                 self._still_seconds += max(0.0, passed - starved)
             self._looked_at = now
-            is_explained = self._still_seconds <= PATIENCE * self._expected_seconds
+            explained_seconds = max(PATIENCE * self._expected_seconds, self._waking_seconds)
+            is_explained = self._still_seconds <= explained_seconds
             return 0.0 if is_explained else self._still_seconds
 
     def _is_paged_in(self) -> bool:

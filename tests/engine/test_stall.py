@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.stall import MANY_PAGE_INS, PATIENCE, StallClock, Starvation
+from engine.metrics import Vitals
+from engine.model.memory import MemoryReadings
+from engine.stall import LONG_IDLE_SECONDS, MANY_PAGE_INS, PATIENCE, StallClock, Starvation
 from hosting.engine_patience import STALLED_END_SECONDS
-from tests.fakes import FakeClock
+from tests.fakes import FakeClock, FakeMemory
 
 
 class Stall:
@@ -24,10 +26,12 @@ class Stall:
         self.time = FakeClock()
         self.starved_seconds = 0.0
         self.page_ins = 0
+        self.waking_seconds = 0.0
         self.clock = StallClock(
             clock=self.time,
             starved_seconds=lambda: self.starved_seconds,
             num_page_ins=lambda: self.page_ins,
+            waking_seconds=lambda: self.waking_seconds,
         )
         self.clock.note_busy(True)
 
@@ -89,6 +93,45 @@ def test_time_in_which_memory_comes_back_from_disk_is_not_counted(stall: Stall) 
         assert stall.look(seconds=1) == 0
     stall.page_ins += MANY_PAGE_INS - 1
     assert stall.look(seconds=4) == pytest.approx(4)
+
+
+def test_the_first_step_after_a_while_may_wait_for_compressed_memory(stall: Stall) -> None:
+    stall.waking_seconds = 8.0
+    stall.clock.note_busy(False)
+    stall.look(seconds=3600)
+    stall.clock.note_busy(True)
+    assert stall.look(seconds=8) == 0
+    assert stall.look(seconds=1) == pytest.approx(9)
+    stall.clock.note_progress()
+    assert stall.look(seconds=5) == pytest.approx(5)
+
+
+def test_who_was_idle_for_a_moment_has_its_memory(stall: Stall) -> None:
+    stall.waking_seconds = 8.0
+    stall.clock.note_progress()
+    stall.clock.note_busy(False)
+    stall.look(seconds=int(LONG_IDLE_SECONDS) - 1)
+    stall.clock.note_busy(True)
+    assert stall.look(seconds=5) == pytest.approx(5)
+
+
+@pytest.mark.parametrize(("system", "expected"), [("darwin", [0, 0]), ("linux", [7, 9])])
+def test_memory_is_compressed_on_macs(
+    system: str, expected: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20 GB, at 2 GB a second."""
+    monkeypatch.setattr(sys, "platform", system)
+    clock = FakeClock()
+    vitals = Vitals(engine_name="e", memory=FakeMemory(), clock=clock)
+    vitals._readings = MemoryReadings(active_bytes=20 * 10**9)
+    clock.now += 3600
+    vitals.stall.look()
+    vitals.stall.note_busy(True)
+    told = []
+    for _ in range(9):
+        clock.now += 1
+        told.append(vitals.status().stalled_seconds)
+    assert [told[6], told[8]] == pytest.approx(expected, abs=0.5)
 
 
 def test_time_without_a_processor_is_not_counted(stall: Stall) -> None:
