@@ -12,6 +12,7 @@ from engine.sizing.exhaustion import is_out_of_memory
 _MOST_CHARACTERS = 300
 _UNKNOWN_TYPE = regex.compile(r"Model type (?P<type>\S+) not supported")
 _MISSING = regex.compile(r"Missing (?P<count>\d+) parameters: *\s*(?P<first>[^\s,]+)")
+_NEEDS_METAL = "No Metal back-end"
 _VISION = ("vision_config", "visual", "vision_tower", "mm_vision_tower")
 
 
@@ -23,6 +24,8 @@ def explain(path: Path, error: Exception | SystemExit) -> str:
         return _unknown_type(match["type"], sees=any(name in config for name in _VISION))
     if isinstance(error, SystemExit):
         return f"what the architecture {config.get('model_type')!r} needs is not installed"
+    if _NEEDS_METAL in told:
+        return f"mlx-lm computes the architecture {config.get('model_type')!r} on a Mac's GPU only"
     if isinstance(code := config.get("model_file"), str):
         return f"it needs code of its own ({code}), which is never run"
     if not (path / "tokenizer.json").exists():

@@ -11,9 +11,11 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from mlx_lm.models import bitlinear_layers
 from mlx_lm.utils import load_model
 
 from engine.model import kernels
+from engine.model.load_faults import explain
 from engine.model.loader import (
     LoadFailed,
     load,
@@ -89,6 +91,15 @@ def test_a_folder_that_cannot_be_loaded_says_why_in_a_line(
         list(load(bf16_folder, casts_to_float32=True))
     told = str(caught.value)
     assert "\n" not in told and len(told) <= 300
+
+
+@pytest.mark.skipif(mx.metal.is_available(), reason="it is computed here")
+def test_an_architecture_that_needs_a_macs_gpu_is_named_so() -> None:
+    x, weight = mx.zeros((1, 4)), mx.zeros((1, 4), mx.uint8)
+    with pytest.raises(RuntimeError) as caught:
+        bitlinear_layers.BitLinear(4, 4).execute_matmul_kernel(x, weight)
+    told = explain(tiny_model_path("tiny-qwen3"), caught.value)
+    assert told == "mlx-lm computes the architecture 'qwen3' on a Mac's GPU only"
 
 
 def test_a_file_that_was_cut_short_is_named_so(bf16_folder: Path) -> None:
