@@ -281,7 +281,10 @@ def spread_weights(model: Any, *, num_special: int) -> dict[str, Any]:
 
     weights = dict(tree_flatten(model.parameters()))
     for name in weights:
-        if name.endswith("lm_head.weight"):
+        if name == "lm_head":  # made of zeros
+            weights[name] = mx.random.normal(weights[name].shape)
+            weights[name][:num_special] = 0
+        elif name.endswith("lm_head.weight"):
             weights[name] = weights[name] * 8
             weights[name][:num_special] = 0
         elif name.endswith("sinks"):

@@ -1,8 +1,9 @@
 """May this model's rows be batched? Asked of the model itself, when it is loaded.
 
 Some families have no batch form of their caches; some ignore padding and would answer wrongly in
-silence. Both are found by running two unequal rows together and each alone. It does not know what
-is done with the answer.
+silence. Both are found by running two unequal rows together and each alone. Some choose whole
+blocks of a long row to attend to, which padding shifts: short rows do not show that, their names
+for it do. It does not know what is done with the answer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from engine.model.batch import NewRow, RowBatch
 
 _PROMPTS = ((11, 7, 5, 13, 17, 19, 23, 29, 31, 37, 41), (43, 9, 11, 5, 8))
 _NUM_STEPS = 3
+_BLOCK_SIZES = ("index_block_size", "blocksparse_block_size")
 # In units of the logits' own spread: rounding stays far below, ignored padding far above.
 _TOLERANCES = {mx.float32: 1e-2, mx.float16: 0.1, mx.bfloat16: 0.25}
 # What a family's code raises that does not bear batches.
@@ -30,7 +32,7 @@ logger = logging.getLogger(__name__)
 def check_batching(model: Any) -> Iterator[bool | None]:
     """None after each forward, so that rows of other models go on in between; at last the verdict:
     whether two unequal rows give the same logits together as alone."""
-    if not row_caches.may_merge(row_caches.new_caches(model)):
+    if _attends_to_blocks(model) or not row_caches.may_merge(row_caches.new_caches(model)):
         yield False
         return
     alone = [_Rows(model, (prompt,)) for prompt in _PROMPTS]
@@ -68,6 +70,10 @@ def check_steps(model: Any, steps: Sequence[Any], *, has_batches: bool) -> Itera
                 num_alike = number
                 break
     yield num_alike
+
+
+def _attends_to_blocks(model: Any) -> bool:
+    return any(getattr(part, name, None) for part in model.modules() for name in _BLOCK_SIZES)
 
 
 class _Rows:

@@ -6,7 +6,8 @@ it is alone?
                small, against the same requests alone without one
     row bytes  what a row is said to take by its config alone / what its caches hold
 
-What mlx-lm itself cannot compute here is told and does not count. `--models` names some of them.
+What mlx-lm itself cannot compute here is told and does not count, nor what it computes otherwise
+when a prompt is cut otherwise. `--models` names some of them.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import dataclasses
 import multiprocessing
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
 
 from engine.model.caches import new_caches, num_bytes
 from engine.model.snapshots import needs_of
@@ -26,9 +31,10 @@ from engine.sizing.estimate import Estimate, Numbers
 from engine.sizing.shape import shape_of
 from tests.bench.family_configs import config_of, family_names
 from tests.bench.options import Options
-from tests.bench.report import Report, Result, text_table
+from tests.bench.report import BenchmarkFailed, Report, Result, text_table
 from tests.engine.model.rig import (
     Run,
+    as_mlx_lm_has_it,
     loaded,
     make_handle,
     prefilled,
@@ -40,6 +46,7 @@ from tests.engine.model.test_equality import run_with_random_joins
 from tests.engine.model.test_whole_lives import requests_that_differ, run_with_cache
 
 SIZED_TOKENS = 512
+CUT_TOLERANCE = 0.05
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +120,22 @@ def answer_by_mlx_lm(name: str) -> None:
     register(name, config_of(name))
     for work in random_works(3, 9):
         reference_tokens(name, work)
+    chooser = random.Random(1)
+    long = [chooser.randrange(10, 4000) for _ in range(SIZED_TOKENS)]
+    with as_mlx_lm_has_it(name) as model:
+        whole, cut = (_last_logits(model, long, first) for first in (0, SIZED_TOKENS - 1))
+    if np.abs(whole - cut).max() > CUT_TOLERANCE * whole.std():
+        raise BenchmarkFailed("its logits depend on how a prompt is cut")
+
+
+def _last_logits(model: Any, token_ids: Sequence[int], first: int) -> npt.NDArray[np.float32]:
+    """Where so many tokens are computed before the others."""
+    caches = new_caches(model)
+    for part in (token_ids[:first], token_ids[first:]):
+        if part:
+            logits = model(mx.array([part], mx.uint32), cache=caches)
+            mx.eval(logits)
+    return np.array(logits[0, -1])
 
 
 def compare(name: str) -> Outcome:

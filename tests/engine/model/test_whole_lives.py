@@ -113,8 +113,10 @@ def is_as_alone(name: str, run: Run, work: wire.Work) -> bool:
 
 
 KINDS = ("tiny-qwen3", "tiny-gemma3", "tiny-qwen3-next", "tiny-mamba", "tiny-llama4")
-# Whose layers keep other things: several, those of others, several times, latents beside states
-FAMILIES = ("deepseek_v32", "baichuan_m1", "gemma4_text", "nanbeige", "kimi_linear", "rwkv7")
+# Whose layers keep other things: several, those of others, several times, latents beside states;
+# and one that attends to blocks of a row
+FAMILIES = ["deepseek_v32", "baichuan_m1", "gemma4_text", "nanbeige", "kimi_linear", "rwkv7"]
+FAMILIES += ["minimax_m3_vl"]
 
 
 @pytest.mark.parametrize(

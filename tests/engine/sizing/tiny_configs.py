@@ -59,7 +59,8 @@ TINY: dict[str, dict[str, Any]] = {
     "bailing_moe_linear": _USUAL | _BAILING | {"norm_topk_prob": True},
     "deepseek_v32": _LATENT
     | _EXPERTS
-    | {"n_routed_experts": 4, "n_shared_experts": 1, "index_head_dim": 16, "index_n_heads": 2},
+    | {"n_routed_experts": 4, "n_shared_experts": 1}
+    | {"index_head_dim": 16, "index_n_heads": 2, "index_topk": 64},
     "exaone4": _USUAL
     | {"sliding_window": 64, "sliding_window_pattern": "LLG", "rope_scaling": None},
     "gear": _USUAL
