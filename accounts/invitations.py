@@ -92,12 +92,9 @@ def accept(token: str, *, email: str, name: str, password: str, address: str = "
 
     Raises InvitationRefused, EmailTaken.
     """
-    try:
-        with transaction.atomic():
-            invitation = check_invitation(token)
-            return _spend(invitation, email=email, name=name, password=password, address=address)
-    except IntegrityError as taken:
-        raise EmailTaken from taken
+    with transaction.atomic():
+        invitation = check_invitation(token)
+        return _spend(invitation, email=email, name=name, password=password, address=address)
 
 
 def accept_by_email(email: str, *, name: str, address: str = "") -> User | None:
@@ -116,9 +113,12 @@ def _spend(
     if not still_open.update(used_at=timezone.now()):
         raise InvitationRefused
     is_administrator = invitation.role == Invitation.Role.ADMINISTRATOR
-    user = User.objects.create_user(
-        email, password, name=name, is_staff=is_administrator, is_superuser=is_administrator
-    )
+    try:
+        user = User.objects.create_user(
+            email, password, name=name, is_staff=is_administrator, is_superuser=is_administrator
+        )
+    except IntegrityError as taken:
+        raise EmailTaken from taken
     if invitation.group is not None:
         user.groups.add(invitation.group)
         if invitation.role == Invitation.Role.MANAGER:

@@ -19,7 +19,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext as _
 
 from accounts import audit
-from accounts.invitations import InvitationRefused, accept_by_email
+from accounts.invitations import EmailTaken, InvitationRefused, accept_by_email
 from accounts.models import User
 
 
@@ -52,7 +52,8 @@ def find_person(request: HttpRequest, answer: SocialLogin) -> None:
                 answer.connect(request, _person_by_email(claims, address))
             if answer.user.is_active:
                 take_groups(answer.user, claims, address)
-    except (IntegrityError, InvitationRefused):  # two windows at once: the other one was first
+    # Two windows at once: the other one was first
+    except (IntegrityError, InvitationRefused, EmailTaken):
         raise SignInRefused(_("Somebody signed in so at the same moment. Try again.")) from None
 
 
