@@ -2,8 +2,8 @@
 
 Some families have no batch form of their caches; some ignore padding and would answer wrongly in
 silence. Both are found by running two unequal rows together and each alone. Some choose whole
-blocks of a long row to attend to, which padding shifts: short rows do not show that, their names
-for it do. It does not know what is done with the answer.
+blocks of a long row to attend to, which padding shifts: short rows do not show that, the name for
+it does. It does not know what is done with the answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from engine.model.batch import NewRow, RowBatch
 
 _PROMPTS = ((11, 7, 5, 13, 17, 19, 23, 29, 31, 37, 41), (43, 9, 11, 5, 8))
 _NUM_STEPS = 3
-_BLOCK_SIZES = ("index_block_size", "blocksparse_block_size")
 # In units of the logits' own spread: rounding stays far below, ignored padding far above.
 _TOLERANCES = {mx.float32: 1e-2, mx.float16: 0.1, mx.bfloat16: 0.25}
 # What a family's code raises that does not bear batches.
@@ -73,7 +72,7 @@ def check_steps(model: Any, steps: Sequence[Any], *, has_batches: bool) -> Itera
 
 
 def _attends_to_blocks(model: Any) -> bool:
-    return any(getattr(part, name, None) for part in model.modules() for name in _BLOCK_SIZES)
+    return any(getattr(part, "index_block_size", None) for part in model.modules())
 
 
 class _Rows:
