@@ -190,10 +190,15 @@ class Apart:
         self._pending, self._pending_bytes = [], 0
 
 
+def _own(array: mx.array) -> mx.array:
+    """Of no elements there is nothing to copy: on CUDA MLX ended the process at MiniMax-M3's."""
+    return mx.contiguous(array) if array.size else array
+
+
 def owning(row: Caches, apart: Apart) -> Iterator[Any]:
     """The layers of a row that is a part of other buffers as long as it is not evaluated."""
     for index in range(len(row)):
-        own = _map_arrays(_take_layer([row], index)[0], mx.contiguous)
+        own = _map_arrays(_take_layer([row], index)[0], _own)
         apart.take(own)
         yield own
     apart.finish()

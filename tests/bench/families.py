@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import multiprocessing
+import os
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -64,6 +65,7 @@ class Outcome:
 
 
 def run(options: Options) -> Report:
+    os.environ["MLX_ENABLE_TF32"] = "0"  # CUDA would round what is multiplied to ten bits
     names = options.models or tuple(family_names())
     with Apart() as apart:
         outcomes = [_outcome(apart, name) for name in names]
