@@ -10,19 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from mlx_lm.generate import TextStateMachine, make_text_state_machine
+from mlx_lm.generate import TextStateMachine
 
 from engine import wire
 from engine.core.answer import Piece, TextStream
 from engine.model.detokenizer import Detokenizer, Vocabulary
 from engine.model.harmony import HarmonyStream, markers_of
+from engine.model.markers import (
+    NORMAL,
+    REASONING,
+    TOOL,
+    is_bare_call,
+    with_tools,
+    without_tools,
+)
 from engine.model.naked_calls import NakedCalls
 from engine.model.tool_calls import ToolCallReader
 
-_REASONING = "reasoning"
-_TOOL = "tool"
-_NORMAL = "normal"
-_NO_MARKERS = TextStateMachine({_NORMAL: []})
+_NO_MARKERS = TextStateMachine({NORMAL: []})
 
 
 class TextFactory:
@@ -31,8 +36,7 @@ class TextFactory:
     def __init__(self, tokenizer: Any):
         self._tokenizer = tokenizer
         self.vocabulary = Vocabulary(tokenizer)
-        self._with_tools = make_text_state_machine(tokenizer)
-        self._without_tools = _without_tools(tokenizer)
+        self._without_tools = without_tools(tokenizer)
         self._harmony = markers_of(tokenizer)
 
     def stream(self, work: wire.Work) -> TextStream:
@@ -56,31 +60,18 @@ class TextFactory:
         if work.is_raw:
             return _NO_MARKERS
         has_tools = bool(work.tools) and self._tokenizer.has_tool_calling
-        return self._with_tools if has_tools else self._without_tools
+        return with_tools(self._tokenizer, work.tools) if has_tools else self._without_tools
 
     def _start(self, work: wire.Work) -> str:
         if work.starts_in_reasoning and self._tokenizer.has_thinking:
-            return _REASONING
+            return REASONING
         is_plain = work.is_raw or not self._tokenizer.response_initial_state
-        return _NORMAL if is_plain else self._tokenizer.response_initial_state
+        return NORMAL if is_plain else self._tokenizer.response_initial_state
 
     def _may_be_naked(self, work: wire.Work) -> bool:
         """Tools were offered, and an answer of JSON was not asked for."""
         is_text = work.grammar is None or work.tool_choice.is_required
         return bool(work.tools) and is_text
-
-
-def _without_tools(tokenizer: Any) -> TextStateMachine:
-    """Nobody offered a tool: what looks like a call is text."""
-    edges: dict[str, list[tuple[str, str]]] = {_NORMAL: [], _REASONING: []}
-    if tokenizer.has_thinking:
-        edges[_NORMAL].append((tokenizer.think_start, _REASONING))
-        edges[_REASONING].append((tokenizer.think_end, _NORMAL))
-    edges[_NORMAL] += [(marker, _NORMAL) for marker in tokenizer.structural_markers]
-    for state, transitions in tokenizer.response_transitions.items():
-        to_text = [(marker, to) for marker, to in transitions if to != _TOOL]
-        edges.setdefault(state, []).extend(to_text)
-    return TextStateMachine({state: each for state, each in edges.items() if each})
 
 
 class ModelTextStream:
@@ -101,9 +92,9 @@ class ModelTextStream:
         self._tool_calls = tool_calls
         self._naked = naked
         self._think_start = think_start
-        self._has_said = False
+        self._has_said = self._is_within_line = False
         # Models put line breaks around their markers; they belong to neither side.
-        self._drops_space = state[0] == _REASONING
+        self._drops_space = state[0] == REASONING
 
     @property
     def channel(self) -> wire.Channel:
@@ -145,6 +136,7 @@ class ModelTextStream:
                 pieces += self._take(name, marker)
             elif marker:
                 pieces += self._leave(name)
+                pieces += self._take(TOOL, marker) if is_bare_call(marker) else []
         return pieces
 
     def _parts(self, text: str) -> Iterator[tuple[str, str, str]]:
@@ -165,18 +157,23 @@ class ModelTextStream:
         """It is a part of the text, which speaks of such markers."""
         if self._tool_calls.is_within_argument:
             return True
+        if is_bare_call(marker):
+            return self._is_within_line
         return marker == self._think_start and self._has_said
 
     def _take(self, name: str | None, text: str) -> list[Piece]:
-        if name == _TOOL:
+        if name == TOOL:
             return self._tool_calls.feed(text)
         if self._drops_space:
             text = text.lstrip()
         if not text:
             return []
         self._drops_space = False
-        self._has_said |= name != _REASONING and not text.isspace()
-        if self._naked is None or name == _REASONING:
+        self._has_said |= name != REASONING and not text.isspace()
+        _, line_break, line = text.rpartition("\n")
+        begun = not line_break and self._is_within_line
+        self._is_within_line = begun or bool(line.strip())
+        if self._naked is None or name == REASONING:
             return [Piece(channel=_channel(name), text=text)]
         return self._take_maybe_naked(self._naked, text)
 
@@ -191,8 +188,8 @@ class ModelTextStream:
 
     def _leave(self, name: str | None) -> list[Piece]:
         """A marker was read: the text before it is complete."""
-        self._drops_space = True
-        return self._tool_calls.close(is_complete=True) if name == _TOOL else self._release()
+        self._drops_space, self._is_within_line = True, False
+        return self._tool_calls.close(is_complete=True) if name == TOOL else self._release()
 
     def _release(self) -> list[Piece]:
         """What might have become a call without its markers."""
@@ -207,6 +204,6 @@ def _at_root(state: Any, name: str) -> Any:
 
 
 def _channel(state_name: str | None) -> wire.Channel:
-    if state_name == _REASONING:
+    if state_name == REASONING:
         return wire.Channel.REASONING
-    return wire.Channel.TOOL_CALL if state_name == _TOOL else wire.Channel.CONTENT
+    return wire.Channel.TOOL_CALL if state_name == TOOL else wire.Channel.CONTENT

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from mlx_lm.generate import make_text_state_machine
 
 from engine import wire
 from engine.core.answer import Piece
+from engine.model.markers import with_tools
 from engine.model.naked_calls import NakedCalls
 from engine.model.text import ModelTextStream
 from engine.model.tool_calls import ToolCallReader
@@ -44,7 +44,7 @@ def pieces_of(parser_name: str, text: str) -> list[Piece]:
     tokenizer, work = Whole(parser_name), make_work("r", tools=TOOLS)
     stream = ModelTextStream(
         detokenizer=Letters(),
-        state=make_text_state_machine(tokenizer).make_state(),
+        state=with_tools(tokenizer, TOOLS).make_state(),
         tool_calls=ToolCallReader(tokenizer, work),
         naked=NakedCalls(work),
         think_start=tokenizer.think_start,
