@@ -97,13 +97,17 @@ def _terms(order: Order, num_together: int, num_choices: int) -> Terms:
     return unlimited(asked) if order.kind == Generation.Kind.TITLE else admit(asked)
 
 
+def _priority(order: Order) -> wire.Priority:
+    return wire.Priority.BATCH if order.can_wait else _PRIORITIES[order.kind]
+
+
 def _row(order: Order, terms: Terms) -> Generation:
     return Generation(
         user=order.user,
         kind=order.kind,
         model_name=order.model.name,
         tenant=tenant_of(order.user.pk),
-        priority=terms.limits.lowered(_PRIORITIES[order.kind]),
+        priority=terms.limits.lowered(_priority(order)),
         api_key=order.api_key,
         client=order.client[:100],
         conversation=order.conversation,

@@ -40,7 +40,8 @@ class SamplingChoice:
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """Everything that a new generation needs to know. Messages are OpenAI's, as on the wire; with
-    `continues_last` the answer goes on where the last one ends.
+    `continues_last` the answer goes on where the last one ends. What `can_wait` has the lowest
+    priority.
 
     A raw text to continue has `prompt` (with a `suffix`, the gap before it is filled) or
     `prompt_token_ids` instead of messages.
@@ -58,6 +59,7 @@ class Order:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     deadline_seconds: float | None = None
+    can_wait: bool = False
     tools: tuple[dict[str, Any], ...] = ()
     tool_choice: wire.ToolChoice = dataclasses.field(default_factory=wire.ToolChoice)
     grammar: wire.Grammar | None = None

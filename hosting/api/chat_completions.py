@@ -43,5 +43,6 @@ def _reply(chat: ChatRequest, generations: Sequence[Generation]) -> ChatReply:
             model=generations[0].model_name,
             includes_usage=chat.includes_usage,
             wants_logprobs=chat.wants_logprobs,
+            service_tier=chat.service_tier,
         )
     )

@@ -21,6 +21,7 @@ from hosting.api.sampling_fields import (
     optional,
     refuse_other_ends,
     sampling_choice,
+    told_tier,
 )
 from hosting.fields import Flag, Text, Whole
 from hosting.models import Generation
@@ -68,6 +69,7 @@ class ChatRequest:
     is_stream: bool
     includes_usage: bool
     wants_logprobs: bool
+    service_tier: str | None
 
 
 def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
@@ -88,6 +90,7 @@ def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
         max_tokens=data.get("max_completion_tokens") or data.get("max_tokens"),
         stop=data.get("stop", ()),
         deadline_seconds=data.get("deadline_seconds"),
+        can_wait=told_tier(data) == "flex",
         tools=chosen.tools,
         tool_choice=chosen.choice,
         grammar=read_grammar(body),
@@ -102,6 +105,7 @@ def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
         is_stream=data.get("stream", False),
         includes_usage=bool((data.get("stream_options") or {}).get("include_usage")),
         wants_logprobs=data.get("logprobs", False),
+        service_tier=told_tier(data),
     )
 
 

@@ -19,6 +19,7 @@ from hosting.api.sampling_fields import (
     optional,
     refuse_other_ends,
     sampling_choice,
+    told_tier,
 )
 from hosting.fields import Flag, Text, Whole
 from hosting.models import Generation
@@ -107,6 +108,7 @@ def read_completion_request(body: dict[str, Any], caller: Caller) -> CompletionO
             max_tokens=data.get("max_tokens", DEFAULT_MAX_TOKENS),
             stop=data.get("stop", ()),
             deadline_seconds=data.get("deadline_seconds"),
+            can_wait=told_tier(data) == "flex",
             api_key=caller.api_key,
             client=caller.client,
         )

@@ -29,6 +29,7 @@ class Heading:
     model: str
     includes_usage: bool = False
     wants_logprobs: bool = False
+    service_tier: str | None = None
 
 
 class ChunkedReply:
@@ -62,11 +63,14 @@ class ChunkedReply:
         return sse.data(self._envelope() | {"choices": [choice]} | usage)
 
     def _envelope(self) -> dict[str, Any]:
+        tier = self._heading.service_tier
+        told = {} if tier is None else {"service_tier": tier}
         return {
             "id": self._heading.id,
             "object": self.chunk_object,
             "created": self._heading.created,
             "model": self._heading.model,
+            **told,
         }
 
     def _usage(self, finished: list[wire.Finished]) -> dict[str, Any]:

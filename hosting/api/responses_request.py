@@ -24,7 +24,7 @@ from hosting.api.responses_tools import (
     echoed_tools,
     item_tools,
 )
-from hosting.api.sampling_fields import deadline, optional
+from hosting.api.sampling_fields import deadline, optional, tier
 from hosting.fields import Flag, Number, Text, Whole
 from hosting.models import Generation
 
@@ -32,7 +32,7 @@ _SAME = (
     *("model", "stream", "temperature", "top_p", "top_k", "min_p", "presence_penalty"),
     *("frequency_penalty", "repetition_penalty", "seed", "stop", "logit_bias"),
     *("parallel_tool_calls", "chat_template_kwargs"),
-    *("ignore_eos", "min_tokens", "deadline_seconds"),
+    *("ignore_eos", "min_tokens", "deadline_seconds", "service_tier"),
 )
 _NAMED_HERE = {
     "max_completion_tokens": "max_output_tokens",
@@ -81,6 +81,7 @@ class ResponseRequest(InputTokensRequest):
     deadline_seconds = deadline()
     ignore_eos = Flag(**optional())
     min_tokens = Whole(**optional(min_value=0))
+    service_tier = tier()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +180,7 @@ def _echo(body: dict[str, Any], chat: ChatRequest) -> dict[str, Any]:
         "background": False,
         "store": False,
         "truncation": "disabled",
-        "service_tier": "default",
+        "service_tier": chat.service_tier or "default",
         "metadata": body.get("metadata") or {},
         "prompt_cache_key": body.get("prompt_cache_key"),
         "safety_identifier": body.get("safety_identifier"),

@@ -32,6 +32,22 @@ def deadline() -> Number:
     )
 
 
+def tier() -> Text:
+    """The field service_tier, which OpenAI's dialects have."""
+    return Text(
+        **optional(allow_blank=True),
+        help_text='With "flex" the request has the lowest priority: it comes behind what anybody '
+        "waits for. Anything else changes nothing.",
+    )
+
+
+def told_tier(data: dict[str, Any]) -> str | None:
+    """What the answer says of its tier; None where nothing was said."""
+    if "service_tier" not in data:
+        return None
+    return "flex" if data["service_tier"] == "flex" else "default"
+
+
 @extend_schema_field({"oneOf": [{"type": "string"}, _STRINGS]})
 class StopStrings(serializers.Field[Any, Any, Any, Any]):
     default_error_messages = {
@@ -87,6 +103,7 @@ class SamplingFields(serializers.Serializer[Any]):
     deadline_seconds = deadline()
     ignore_eos = Flag(**optional())
     min_tokens = Whole(**optional(min_value=0))
+    service_tier = tier()
 
 
 def checked_body(shape: type[serializers.Serializer[Any]], body: Any) -> dict[str, Any]:

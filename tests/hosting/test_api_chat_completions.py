@@ -235,6 +235,19 @@ async def test_parameters_reach_the_wire(api: AsyncClient, engine: ScriptedEngin
     assert sent.priority == wire.Priority.API
 
 
+@pytest.mark.parametrize(
+    ("asked", "told", "priority"),
+    [("flex", "flex", wire.Priority.BATCH), ("priority", "default", wire.Priority.API)],
+)
+async def test_a_request_that_can_wait_has_the_lowest_priority(
+    api: AsyncClient, engine: ScriptedEngine, asked: str, told: str, priority: wire.Priority
+) -> None:
+    whole = (await ask(api, service_tier=asked)).json()
+    lines = await lines_of(await ask(api, service_tier=asked, stream=True))
+    assert [one.priority for one in engine.generates] == [priority] * 2
+    assert {one["service_tier"] for one in (whole, *chunks_in(lines))} == {told}
+
+
 async def test_the_models_own_defaults_fill_what_is_not_given(
     api: AsyncClient, engine: ScriptedEngine, model: HostedModel
 ) -> None:

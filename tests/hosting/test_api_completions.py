@@ -22,6 +22,15 @@ async def ask(api: AsyncClient, **fields: Any) -> HttpResponse:
     return await api.post("/v1/completions", body, content_type="application/json")
 
 
+async def test_what_can_wait_has_the_lowest_priority(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    await ask(api, service_tier="flex")
+    await ask(api)
+    sent = [one.priority for one in engine.generates]
+    assert sent == [wire.Priority.BATCH, wire.Priority.API]
+
+
 async def test_an_answer_comes_in_one_piece_with_usage(
     api: AsyncClient, engine: ScriptedEngine
 ) -> None:

@@ -65,6 +65,13 @@ async def events_of(api: AsyncClient, given: Any = "Hi", **fields: Any) -> list[
     return events
 
 
+async def test_what_can_wait_has_the_lowest_priority(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    body = await whole(api, service_tier="flex")
+    assert (body["service_tier"], engine.generates[0].priority) == ("flex", wire.Priority.BATCH)
+
+
 def types_of(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"].removeprefix("response.") for event in events]
 
@@ -87,6 +94,7 @@ async def test_an_answer_comes_in_one_piece(api: AsyncClient, engine: ScriptedEn
     assert body["status"] == "completed"
     assert body["instructions"] == "Be brief."
     assert body["metadata"] == {"run": "7"}
+    assert body["service_tier"] == "default"
     assert body["store"] is False
     assert body["usage"] == {
         "input_tokens": 9,
