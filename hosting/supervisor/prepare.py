@@ -7,10 +7,13 @@ from pathlib import Path
 
 from django.core.management import call_command
 from django.db import DatabaseError, connection
+from django.db.migrations.loader import MigrationLoader
 
 from accounts.first_admin import ensure_admin_from_environment
 from hosting.actions.hosted_models import ensure_demo_model, follow_data_folder, publish_models
 from hosting.supervisor.locks import waiting_lock
+
+_OWN_APPS = ("accounts", "hosting")
 
 
 class DamagedDatabase(Exception):
@@ -30,10 +33,20 @@ class DatabaseAway(Exception):
         super().__init__(f"The database in DATABASE_URL: {' '.join(str(error).split())}")
 
 
+class NewerDatabase(Exception):
+    """Its tables are of a later Hearth: this one would fail here and there at what it writes."""
+
+    def __init__(self, migration: str) -> None:
+        super().__init__(
+            f"The database is a newer Hearth's: {migration} is unknown here. Start that one again, "
+            "or put back the backup from before the upgrade."
+        )
+
+
 def prepare(run_folder: Path) -> None:
     """Quick when nothing is to be done. Two supervisors of one data folder take turns.
 
-    Raises DamagedDatabase and DatabaseAway.
+    Raises DamagedDatabase, DatabaseAway and NewerDatabase.
     """
     with waiting_lock(run_folder / "prepare.lock"):
         try:
@@ -47,11 +60,20 @@ def prepare(run_folder: Path) -> None:
 
 
 def _prepare() -> None:
+    _check_age()
     call_command("migrate", verbosity=0, interactive=False)
     ensure_admin_from_environment()
     ensure_demo_model()
     follow_data_folder()
     publish_models()
+
+
+def _check_age() -> None:
+    loader = MigrationLoader(connection)
+    unknown = loader.applied_migrations.keys() - loader.disk_migrations.keys()
+    own = sorted(f"{app}.{name}" for app, name in unknown if app in _OWN_APPS)
+    if own:
+        raise NewerDatabase(own[-1])
 
 
 def _is_damage(error: DatabaseError) -> bool:

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounts.first_admin import new_setup_url
 from hosting.management.commands.up import own_place
-from hosting.supervisor.prepare import DamagedDatabase, DatabaseAway, prepare
+from hosting.supervisor.prepare import DamagedDatabase, DatabaseAway, NewerDatabase, prepare
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
         run_folder.mkdir(mode=0o700, exist_ok=True)
         try:
             prepare(run_folder)
-        except (DamagedDatabase, DatabaseAway) as error:
+        except (DamagedDatabase, DatabaseAway, NewerDatabase) as error:
             raise CommandError(str(error)) from error
         if url := new_setup_url(own_place().public_url):
             self.stdout.write(
