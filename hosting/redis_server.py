@@ -140,6 +140,11 @@ def is_answering(socket_path: Path) -> bool:
     return _ask(socket_path, b"PING").startswith(b"+PONG")
 
 
+def end(socket_path: Path) -> None:
+    """Ask the server there to end. It writes what it has to its files first."""
+    _ask(socket_path, b"SHUTDOWN NOSAVE")
+
+
 def shorten_files(socket_path: Path) -> None:
     """Let it write anew what it holds in place of all that it has written. By itself it does so
     when that has doubled since its start: never where each life adds a little."""

@@ -126,12 +126,21 @@ class Supervisor:
         socket_path = redis_server.socket_path_of(self._place.redis_url)
         folder = self._place.data_dir / "redis"
         redis_server.make_redis_folders(socket_path=socket_path, folder=folder)
+        await self._end_forgotten_redis(socket_path)
         command = redis_server.redis_arguments(binary, socket_path=socket_path, folder=folder)
         self._log.say(f"private Redis {binary}")
         redis = self._start_child(Part(name="redis", command=tuple(command)))
         await self._wait_for_redis(redis, socket_path, folder)
         await asyncio.to_thread(redis_server.shorten_files, socket_path)
         self._start_task(self._look_after_redis(redis, socket_path, folder))
+
+    async def _end_forgotten_redis(self, socket_path: Path) -> None:
+        """Who killed supervisor and reaper together left it; two would write to the same files."""
+        deadline = asyncio.get_running_loop().time() + REDIS_END_SECONDS
+        while await asyncio.to_thread(redis_server.is_answering, socket_path):
+            if asyncio.get_running_loop().time() > deadline:
+                raise CannotStart(f"Another Redis answers at {socket_path} and does not end.")
+            await asyncio.to_thread(redis_server.end, socket_path)
 
     async def _wait_for_redis(self, redis: Child, socket_path: Path, folder: Path) -> None:
         deadline = asyncio.get_running_loop().time() + REDIS_START_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -40,6 +41,36 @@ def test_files_that_break_while_it_runs_are_put_aside_too(tmp_path: Path) -> Non
         running.wait_for(f"{tmp_path}/redis-unreadable")
         socket_path = socket_path_of(wire.default_redis_url(str(tmp_path)))
         wait_until(lambda: is_answering(socket_path))
+
+
+def test_one_that_a_killed_hearth_has_left_ends_before_another_begins(tmp_path: Path) -> None:
+    url = wire.default_redis_url(str(tmp_path))
+    with redis_alone(tmp_path) as running, redis.Redis.from_url(url) as client:
+        client.set("kept", 1)
+        server = _kill_all_but_redis(psutil.Process(running.supervisor.pid))
+        assert client.ping()
+    try:
+        with redis_alone(tmp_path), redis.Redis.from_url(url) as client:
+            assert not _is_alive(server)
+            assert client.get("kept") == b"1"
+    finally:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            server.kill()
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+
+
+def _kill_all_but_redis(supervisor: psutil.Process) -> psutil.Process:
+    """As `pkill -9 python` does: who would end it is killed, too."""
+    children = supervisor.children()
+    (reaper,) = (one for one in children if any("reaper.py" in word for word in one.cmdline()))
+    (server,) = (one for one in children if one != reaper)
+    reaper.suspend()
+    supervisor.kill()
+    reaper.kill()
+    return server
 
 
 def test_what_former_lives_have_written_is_shortened(tmp_path: Path) -> None:
