@@ -56,6 +56,11 @@ def test_another_model_can_be_chosen(page: Client) -> None:
     assert "claude --model demo" in texts_on(page, "/tools/?model=gone")["claude-code-1"]
 
 
+def test_claude_code_is_told_a_window_below_100000_tokens(page: Client) -> None:
+    """The other setting it raises to 100,000; it would ask until the model refuses."""
+    assert "CLAUDE_CODE_MAX_CONTEXT_TOKENS=4096\n" in texts_on(page)["claude-code-1"]
+
+
 def test_a_model_that_is_too_small_for_agents_is_called_so(page: Client) -> None:
     assert "reads 4,096 tokens. Agents need at least 32,768" in page.get("/tools/").content.decode()
     HostedModel.objects.update(context_limit_tokens=131072)
