@@ -108,12 +108,17 @@ def _is_servable(name: str) -> bool:
 
 
 def _tools(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the client's own making. Kinds that Anthropic's servers run are ignored."""
-    return [
-        _tool(tool, f"tools.{place}")
+    """Those of the client's own making. Kinds that Anthropic's servers run are ignored.
+
+    Deferred ones come last: more of them in a later turn leave the others' prefix as it was.
+    """
+    own = [
+        (place, tool)
         for place, tool in enumerate(tools)
         if tool.get("type", "custom") in ("custom", None)
     ]
+    own.sort(key=lambda placed: placed[1].get("defer_loading") is True)
+    return [_tool(tool, f"tools.{place}") for place, tool in own]
 
 
 def _tool(tool: dict[str, Any], where: str) -> dict[str, Any]:

@@ -263,6 +263,16 @@ async def test_claude_codes_first_turn_is_answered(
     assert [tool["function"]["name"] for tool in sent.tools] == ["Read", "Write"]
 
 
+async def test_deferred_tools_follow_the_others(api: AsyncClient, engine: ScriptedEngine) -> None:
+    """Claude Code lists those that it has looked up among the others, by the alphabet."""
+    body = claude_code.request(claude_code.first_turn())
+    late = [dict(claude_code.TOOLS[0], name=name, defer_loading=True) for name in ("Ask", "Sum")]
+    body["tools"] = [late[0], claude_code.TOOLS[0], late[1], claude_code.TOOLS[1]]
+    await events_of(await send(api, body, **claude_code.HEADERS))
+    names = [tool["function"]["name"] for tool in engine.generates[0].tools]
+    assert names == ["Read", "Write", "Ask", "Sum"]
+
+
 async def test_claude_codes_next_turn_keeps_the_prefix(
     api: AsyncClient, engine: ScriptedEngine
 ) -> None:
