@@ -125,6 +125,7 @@ export class ChatPage {
   /** @param {string | null} id */
   async #open(id) {
     if (this.#conversation) {
+      this.settings.leave();
       this.#rememberPlace();
       this.#conversation.leave();
       this.composer.stopWaiting();

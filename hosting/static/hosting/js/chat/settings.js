@@ -63,6 +63,11 @@ export class Settings {
     this.#showChanged();
   }
 
+  /** A text that is being written is handed over, while it is known whose it is. */
+  leave() {
+    this.systemPromptField.blur();
+  }
+
   /** @param {import("./api.js").Model | null} model */
   showModel(model) {
     this.#isThinkingPossible = Boolean(model?.supports_thinking);
