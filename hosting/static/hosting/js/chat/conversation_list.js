@@ -16,6 +16,8 @@ export class ConversationList {
   #rows = [];
   #next = null;
   #query = "";
+  /** What the rows are the answer to; null before the first one. @type {string | null} */
+  #answered = null;
   #asked = 0;
   /** Deleted, but it can still be undone. @type {Set<string>} */
   #deleted = new Set();
@@ -37,7 +39,7 @@ export class ConversationList {
     this.menu = byId("conversation-menu");
     this.search = byId("search");
     this.#query = this.search.value.trim(); // typed before this ran, or put back by the browser
-    this.more.addEventListener("click", () => this.#loadMore());
+    this.more.addEventListener("click", () => this.#loadMore().catch((error) => toast(error.message)));
     this.#listenToSearch();
     this.#listenToMenu();
   }
@@ -56,7 +58,8 @@ export class ConversationList {
     const oldest = page.conversations.findLast((row) => !row.is_pinned)?.updated_at;
     const ids = new Set(page.conversations.map((row) => row.id));
     const isOlder = (row) => page.next && oldest && row.updated_at < oldest && !ids.has(row.id);
-    const kept = this.#rows.filter(isOlder);
+    const kept = query === this.#answered ? this.#rows.filter(isOlder) : [];
+    this.#answered = query;
     if (!kept.length) this.#next = page.next;
     this.#rows = [...page.conversations, ...kept];
     this.#render();
@@ -80,7 +83,9 @@ export class ConversationList {
   }
 
   async #loadMore() {
-    const page = await api.conversations({ query: this.#query, before: this.#next });
+    const query = this.#answered;
+    const page = await api.conversations({ query, before: this.#next });
+    if (query !== this.#answered) return; // other rows are shown by now
     this.#next = page.next;
     const ids = new Set(this.#rows.map((row) => row.id));
     this.#rows = [...this.#rows, ...page.conversations.filter((row) => !ids.has(row.id))];
@@ -104,8 +109,6 @@ export class ConversationList {
   /** @param {string} query */
   #search(query) {
     this.#query = query;
-    this.#rows = [];
-    this.#next = null;
     this.refresh().catch((error) => toast(error.message));
   }
 
@@ -121,7 +124,8 @@ export class ConversationList {
   }
 
   #emptySentence() {
-    return this.#query ? "No conversation matches." : "Your conversations will be here.";
+    if (this.#answered === null) return ""; // nobody knows yet
+    return this.#answered ? "No conversation matches." : "Your conversations will be here.";
   }
 
   /** @param {[string, Row[]]} group */
