@@ -44,7 +44,8 @@ export class ScrollKeeper {
     this.#isFollowing = false;
     const scroll = () => (this.scroller.scrollTop = anchor.offsetTop + place.offset);
     scroll();
-    requestAnimationFrame(scroll); // messages outside the view get their true height only when seen
+    // Messages outside the view get their true height when they are first drawn, which is after the next frame begins
+    requestAnimationFrame(() => requestAnimationFrame(scroll));
     return undefined;
   }
 
