@@ -122,6 +122,17 @@ def test_a_refused_question_says_why_and_offers_a_retry(chat: Chat) -> None:
     expect(chat.last_answer.get_by_role("button", name="Try again")).to_be_visible()
 
 
+def test_a_double_click_tries_again_once(chat: Chat) -> None:
+    posts: list[str] = []
+    chat.say("word " * 9000)
+    again = chat.last_answer.get_by_role("button", name="Try again")
+    expect(again).to_be_visible(timeout=ANSWER_MS)
+    chat.page.on("request", lambda one: posts.append(one.url) if one.method == "POST" else None)
+    again.dblclick()
+    expect(chat.last_answer.locator(".version-count")).to_have_text("2/2")
+    assert len(posts) == 1
+
+
 def _wait_until_stored(chat: Chat) -> None:
     chat.page.wait_for_function(
         """async () => {

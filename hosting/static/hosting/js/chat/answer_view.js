@@ -42,7 +42,9 @@ export class AnswerView {
     this.end = element("div", { class: "answer-end", hidden: true });
     this.versions = new VersionSwitch(this.actions.onShowVersion);
     this.stats = element("span", { class: "answer-stats" });
-    this.regenerate = iconButton("Regenerate", "refresh-cw", () => this.actions.onRegenerate(this.message));
+    const again = () => this.actions.onRegenerate(this.message);
+    this.regenerate = iconButton("Regenerate", "refresh-cw", again);
+    this.retry = element("button", { type: "button", class: "button", onclick: again }, "Try again");
     this.tools = element(
       "div",
       { class: "message-tools" },
@@ -69,6 +71,7 @@ export class AnswerView {
     this.#answer = answer;
     this.modelName = modelName;
     this.regenerate.disabled = isBusy;
+    this.retry.disabled = isBusy;
     this.versions.update(versions, this.message.id);
     this.paint();
   }
@@ -136,12 +139,7 @@ export class AnswerView {
     this.end.hidden = !sentence;
     this.end.classList.toggle("answer-failed", answer.phase === "failed");
     const link = answer.error && limitsLink(answer.error);
-    const told = [element("span", {}, sentence), ...(link ? [link] : []), this.#retryButton()];
+    const told = [element("span", {}, sentence), ...(link ? [link] : []), this.retry];
     this.end.replaceChildren(...(sentence ? told : []));
-  }
-
-  #retryButton() {
-    const onclick = () => this.actions.onRegenerate(this.message);
-    return element("button", { type: "button", class: "button", onclick }, "Try again");
   }
 }
