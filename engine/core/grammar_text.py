@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from llguidance import LLMatcher, LLParserLimits
@@ -20,6 +20,7 @@ _BEYOND = re.compile(r"(?<!\\)(?:\\\\)*(?:\(\?<?[=!]|\\[1-9kbB])")
 MAX_ITEMS = 10_000
 _MAX_REASON_CHARACTERS = 300
 _DATA = ("const", "enum")  # of a schema: what is in there is no schema
+_MEANINGLESS = {"propertyNames": ({}, {"type": "string"}), "uniqueItems": (False,)}
 _BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 
 Part = dict[str, Any]
@@ -54,32 +55,41 @@ def is_strict(tool: Mapping[str, Any]) -> bool:
 def schema_part(schema: Any, *, name: str, is_strict: bool = True) -> Part:
     if not isinstance(schema, dict):
         schema = {"allOf": [schema]}
-    if not is_strict:
-        schema = _enforceable(schema)
+    schema = _with_each(_meaningful if is_strict else _enforceable, schema)
     options = {"whitespace_pattern": _WHITESPACE, "lenient": not is_strict}
     return {"name": name, "json_schema": {**schema, "x-guidance": options}}
 
 
-def _enforceable(schema: Any) -> Any:
-    """Without patterns that no grammar can hold a text to."""
+def _with_each(change: Callable[[Part], Part], schema: Any) -> Any:
+    """The schema with `change` made to it and to each schema in it."""
     if isinstance(schema, list):
-        return [_enforceable(one) for one in schema]
+        return [_with_each(change, one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    return {
-        word: _enforceable_in(word, one)
-        for word, one in _nameable(schema).items()
-        if not (word == "pattern" and isinstance(one, str) and _BEYOND.search(one))
-    }
+    return {word: _with_each_in(change, word, one) for word, one in change(schema).items()}
 
 
-def _enforceable_in(word: str, value: Any) -> Any:
+def _with_each_in(change: Callable[[Part], Part], word: str, value: Any) -> Any:
     """What a schema says by this word. Names in it may be any, words of schemas too."""
     if word in _DATA:
         return value
     if word in _BY_NAME and isinstance(value, dict):
-        return {name: _enforceable(one) for name, one in value.items()}
-    return _enforceable(value)
+        return {name: _with_each(change, one) for name, one in value.items()}
+    return _with_each(change, value)
+
+
+def _meaningful(schema: Part) -> Part:
+    """Without words that hold an answer to nothing, and that llguidance would not take."""
+    return {word: one for word, one in schema.items() if one not in _MEANINGLESS.get(word, ())}
+
+
+def _enforceable(schema: Part) -> Part:
+    """Without patterns that no grammar can hold a text to."""
+    return {
+        word: one
+        for word, one in _nameable(schema).items()
+        if not (word == "pattern" and isinstance(one, str) and _BEYOND.search(one))
+    }
 
 
 def _nameable(schema: Part) -> Part:

@@ -149,6 +149,40 @@ def _lets_through(schema: dict[str, Any], text: str, *, is_strict: bool) -> bool
     return not matcher.is_error() and matcher.consume_tokens(list(text.encode()))
 
 
+@pytest.mark.parametrize("is_strict", [True, False])
+@pytest.mark.parametrize(
+    "word",
+    [
+        {"propertyNames": {"type": "string"}},  # zod says so of every record
+        {"propertyNames": {}},
+        {"uniqueItems": False},
+    ],
+)
+def test_words_that_hold_an_answer_to_nothing_are_passed_over(
+    word: dict[str, Any], is_strict: bool
+) -> None:
+    schema = {"additionalProperties": {"items": {"type": "integer"}, **word}, **word}
+
+    assert _lets_through(schema, '{"a":[1,1]}', is_strict=is_strict)
+    assert not _lets_through(schema, '{"a":["b"]}', is_strict=is_strict)
+
+
+@pytest.mark.parametrize(
+    "word", [{"propertyNames": {"enum": ["a"]}}, {"propertyNames": False}, {"uniqueItems": True}]
+)
+def test_words_that_no_grammar_can_hold_an_answer_to_are_refused_if_strict(
+    word: dict[str, Any],
+) -> None:
+    assert not _lets_through(word, "{", is_strict=True)
+
+
+def test_a_property_may_have_the_name_of_such_a_word() -> None:
+    schema = {"properties": {"uniqueItems": False}}
+    for is_strict in (True, False):
+        assert not _lets_through(schema, '{"uniqueItems":1}', is_strict=is_strict)
+    assert not _lets_through({"const": {"uniqueItems": False}}, "{}", is_strict=True)
+
+
 @pytest.mark.parametrize("spaces", ["", " ", "\n", "\n    "])
 def test_json_may_be_laid_out(spaces: str) -> None:
     grammar = wire.Grammar(kind=wire.GrammarKind.JSON_OBJECT, param="response_format")
