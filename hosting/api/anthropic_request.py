@@ -27,7 +27,8 @@ _SAME = (
     *("stream", "temperature", "top_p", "top_k"),
     *("ignore_eos", "min_tokens", "deadline_seconds"),
 )
-_THINKING = ("enabled", "adaptive", "disabled")
+_NO_THINKING = ("disabled", "between_tools")  # what is said between tools is text here
+_THINKING = ("enabled", "adaptive", *_NO_THINKING)
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _TOOL_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -148,7 +149,8 @@ def _template_options(thinking: Any, effort: Any) -> dict[str, Any]:
     """Without a word about thinking the template does what it does by itself."""
     options: dict[str, Any] = {}
     if (kind := (thinking or {}).get("type")) is not None:
-        options["enable_thinking"] = _one_of(_THINKING, kind, "thinking.type") != "disabled"
+        kind = _one_of(_THINKING, kind, "thinking.type")
+        options["enable_thinking"] = kind not in _NO_THINKING
     if effort is not None:
         _one_of(_EFFORTS, effort, "output_config.effort")
         if options.get("enable_thinking", True):

@@ -232,6 +232,7 @@ async def test_parameters_reach_the_wire(api: AsyncClient, engine: ScriptedEngin
     [
         ({}, {}),
         ({"thinking": {"type": "disabled"}}, {"enable_thinking": False}),
+        ({"thinking": {"type": "between_tools"}}, {"enable_thinking": False}),
         (
             {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}},
             {"enable_thinking": True, "reasoning_effort": "low"},
