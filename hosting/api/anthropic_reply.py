@@ -134,7 +134,7 @@ class MessageReply:
             return False
         return context_tokens is None or self._accepted.prompt_tokens + allowed >= context_tokens
 
-    def _usage(self) -> dict[str, int]:
+    def _usage(self) -> dict[str, Any]:
         """`input_tokens` is without the cached ones here."""
         prompt_tokens = self._accepted.prompt_tokens
         usage = self._finished.usage if self._finished else wire.Usage(prompt_tokens=prompt_tokens)
@@ -143,6 +143,7 @@ class MessageReply:
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": usage.cached_tokens,
             "output_tokens": usage.completion_tokens,
+            "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
         }
 
 

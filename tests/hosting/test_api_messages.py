@@ -23,6 +23,7 @@ SPENT = {
     "cache_creation_input_tokens": 0,
     "cache_read_input_tokens": 4,
     "output_tokens": 2,
+    "output_tokens_details": {"thinking_tokens": 0},
 }
 _CALL = wire.Channel.TOOL_CALL
 CALLS = (
@@ -32,7 +33,7 @@ CALLS = (
     delta('{"a":', _CALL, tool_call=wire.ToolCallPart(index=0, call_id="call_1", name="add")),
     delta("1}", _CALL, tool_call=wire.ToolCallPart(index=0, call_id="call_1")),
     delta("", _CALL, tool_call=wire.ToolCallPart(index=1, call_id="call_2", name="now")),
-    finished(wire.FinishReason.TOOL_CALLS),
+    finished(wire.FinishReason.TOOL_CALLS, reasoning_tokens=1),
 )
 
 
@@ -130,6 +131,7 @@ async def test_thinking_text_and_calls_are_blocks_in_their_order(
     stops = [e["index"] for e in events if e["type"] == "content_block_stop"]
     assert stops == [0, 1, 2, 3]
     assert events[-2]["delta"]["stop_reason"] == "tool_use"
+    assert events[-2]["usage"]["output_tokens_details"] == {"thinking_tokens": 1}
 
 
 async def test_the_same_blocks_come_in_one_piece(api: AsyncClient, engine: ScriptedEngine) -> None:
