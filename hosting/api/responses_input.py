@@ -16,6 +16,7 @@ from hosting.api.messages import text_at
 from hosting.api.responses_tools import chat_name
 
 _SEAL = "hearth-"
+_NOT_STORED = 'Items are not stored here: send the whole item. Clients do so with "store": false.'
 _ROLES = ("user", "assistant", "system", "developer")
 # Traces of tools that run at OpenAI: our models have never seen them
 _FOREIGN = frozenset(
@@ -82,7 +83,7 @@ class _Reader:
             case "function_call_output" | "custom_tool_call_output":
                 self._take_result(item, where)
             case "item_reference":
-                raise unsupported(where, "Items are not stored here: send the whole item.")
+                raise unsupported(where, _NOT_STORED)
             case kind if not isinstance(kind, str) or kind not in _FOREIGN:
                 raise invalid(f"{where}.type", "The type of this item is not known.")
 

@@ -347,6 +347,12 @@ async def test_codexs_later_turns_keep_what_came_before(
     assert second[-1] == {"role": "system", "content": "Another mode."}
 
 
+async def test_who_names_an_item_is_told_how_to_send_it(api: AsyncClient) -> None:
+    body = {"model": "demo", "input": [{"type": "item_reference", "id": "msg_1"}]}
+    response = await api.post("/v1/responses", body, content_type="application/json")
+    assert '"store": false' in response.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
