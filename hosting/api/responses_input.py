@@ -7,7 +7,6 @@ function_call_output                                   → a tool message
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from typing import Any
 
@@ -144,7 +143,7 @@ def _unsealed(sealed: str) -> str:
         return ""
     try:
         return base64.b64decode(sealed.removeprefix(_SEAL), validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, or not of a text
         return ""
 
 
