@@ -79,5 +79,6 @@ def _reply(
             model=body["model"],
             max_tokens=body.get("max_tokens"),
             context_tokens=context_tokens,
+            omits_thinking=(body.get("thinking") or {}).get("display") == "omitted",
         )
     )

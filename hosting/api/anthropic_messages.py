@@ -17,6 +17,7 @@ from typing import Any
 
 from hosting.api.errors import ApiError, invalid, unsupported
 from hosting.api.messages import text_at, without_billing
+from hosting.api.sealing import unsealed
 
 Message = dict[str, Any]
 _READ_AS_TEXT_ONLY = "This server reads text only, not {kind}."
@@ -113,7 +114,7 @@ def _assistant(content: Any, where: str) -> Message:
             case "text":
                 texts.append(_text_block(block, at))
             case "thinking":
-                thoughts.append(text_at(block.get("thinking"), f"{at}.thinking"))
+                thoughts.append(_thought(block, at))
             case "tool_use":
                 calls.append(_tool_call(block, at))
             case kind if kind in _FOREIGN_BLOCKS or str(kind).endswith("_tool_result"):
@@ -126,6 +127,13 @@ def _assistant(content: Any, where: str) -> Message:
     if calls:
         message["tool_calls"] = calls
     return message
+
+
+def _thought(block: Message, where: str) -> str:
+    """What was thought, else the seal of it."""
+    signature = block.get("signature")
+    sealed = unsealed(signature) if isinstance(signature, str) else ""
+    return text_at(block.get("thinking"), f"{where}.thinking") or sealed
 
 
 def _tool_call(block: Message, where: str) -> Message:

@@ -17,6 +17,7 @@ from hosting.api import sse
 from hosting.api.anthropic_errors import anthropic_form
 from hosting.api.dialect import History
 from hosting.api.errors import ApiError
+from hosting.api.sealing import seal
 from hosting.api.timings import timings_of
 from hosting.json_body import BadJson, read_json
 
@@ -33,6 +34,7 @@ class Heading:
     model: str
     max_tokens: int | None
     context_tokens: int | None
+    omits_thinking: bool = False
 
 
 class MessageReply:
@@ -90,9 +92,13 @@ class MessageReply:
         events: list[Event] = []
         if not self._blocks or not self._blocks[-1].continues_with(delta):
             events += self._close_block()
-            self._blocks.append(Block(len(self._blocks), delta))
+            kind = HiddenThinking if self._hides(delta) else Block
+            self._blocks.append(kind(len(self._blocks), delta))
             events += self._blocks[-1].opening()
         return events + self._blocks[-1].feed(delta.text)
+
+    def _hides(self, delta: wire.Delta) -> bool:
+        return self._heading.omits_thinking and delta.channel == wire.Channel.REASONING
 
     def _close_block(self) -> list[Event]:
         return self._blocks[-1].closing() if self._blocks else []
@@ -173,7 +179,7 @@ class Block:
     def closing(self) -> list[Event]:
         before: list[Event] = []
         if self._channel == wire.Channel.REASONING:
-            signature = {"type": "signature_delta", "signature": _SIGNATURE}
+            signature = {"type": "signature_delta", "signature": self._signature()}
             before = [self._event("content_block_delta", delta=signature)]
         elif self._call is not None and not self._texts:
             before = self.feed("{}")
@@ -185,8 +191,11 @@ class Block:
             case wire.Channel.TOOL_CALL:
                 return self._empty() | {"input": _arguments(text)}
             case wire.Channel.REASONING:
-                return {"type": "thinking", "thinking": text, "signature": _SIGNATURE}
+                return {"type": "thinking", "thinking": text, "signature": self._signature()}
         return {"type": "text", "text": text}
+
+    def _signature(self) -> str:
+        return _SIGNATURE
 
     def _empty(self) -> dict[str, Any]:
         match self._channel:
@@ -208,6 +217,20 @@ class Block:
 
     def _event(self, kind: str, **fields: Any) -> Event:
         return {"type": kind, "index": self._index, **fields}
+
+
+class HiddenThinking(Block):
+    """Its text is in the signature only, which comes back with the next turn."""
+
+    def feed(self, text: str) -> list[Event]:
+        super().feed(text)
+        return []
+
+    def whole(self) -> dict[str, Any]:
+        return super().whole() | {"thinking": ""}
+
+    def _signature(self) -> str:
+        return seal("".join(self._texts))
 
 
 def _lines(events: list[Event]) -> str:

@@ -6,15 +6,14 @@ function_call_output                                   → a tool message
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
 from hosting.api.errors import invalid, unsupported
 from hosting.api.messages import text_at
 from hosting.api.responses_tools import chat_name
+from hosting.api.sealing import unsealed
 
-_SEAL = "hearth-"
 _NOT_STORED = 'Items are not stored here: send the whole item. Clients do so with "store": false.'
 _ROLES = ("user", "assistant", "system", "developer")
 # Traces of tools that run at OpenAI: our models have never seen them
@@ -43,11 +42,6 @@ def chat_messages(given: Any, *, instructions: str | None) -> list[dict[str, Any
     else:
         raise invalid("input", "This must be text, or a list of at least one item.")
     return reader.messages
-
-
-def seal(reasoning: str) -> str:
-    """Thoughts as the opaque text that a client keeps and sends back."""
-    return _SEAL + base64.b64encode(reasoning.encode()).decode()
 
 
 class _Reader:
@@ -130,21 +124,11 @@ def _thoughts(item: dict[str, Any], where: str) -> str:
     sealed = item.get("encrypted_content")
     for text in (
         _joined(item.get("content"), f"{where}.content"),
-        _unsealed(sealed) if isinstance(sealed, str) else "",
+        unsealed(sealed) if isinstance(sealed, str) else "",
     ):
         if text:
             return text
     return _joined(item.get("summary"), f"{where}.summary")
-
-
-def _unsealed(sealed: str) -> str:
-    """Nothing for what another server has sealed."""
-    if not sealed.startswith(_SEAL):
-        return ""
-    try:
-        return base64.b64decode(sealed.removeprefix(_SEAL), validate=True).decode()
-    except ValueError:  # no base64, or not of a text
-        return ""
 
 
 def _joined(parts: Any, where: str) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from hosting.api.responses_input import seal
 from hosting.api.responses_tools import ItemTool, custom_input
+from hosting.api.sealing import seal
 
 Event = dict[str, Any]
 

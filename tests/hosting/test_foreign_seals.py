@@ -6,6 +6,7 @@ import pytest
 from django.test import AsyncClient
 
 from tests.hosting.scripted_engine import ScriptedEngine
+from tests.hosting.test_api_messages import HELLO, ask
 from tests.hosting.test_api_responses import whole
 
 pytestmark = pytest.mark.usefixtures("model")
@@ -19,4 +20,15 @@ async def test_what_cannot_be_unsealed_is_passed_over(
     said = {"role": "assistant", "content": "Well."}
     assert (await whole(api, [thoughts, said]))["status"] == "completed"
     (message,) = engine.generates[0].messages or ()
+    assert (message["content"], message.get("reasoning_content") or "") == ("Well.", "")
+
+
+@pytest.mark.parametrize("signature", ["hearth", "hearth-\u00e9", "ErUB", None, 7])
+async def test_so_is_a_signature(
+    api: AsyncClient, engine: ScriptedEngine, signature: object
+) -> None:
+    thought = {"type": "thinking", "thinking": "", "signature": signature}
+    said = {"role": "assistant", "content": [thought, {"type": "text", "text": "Well."}]}
+    assert (await ask(api, messages=[*HELLO, said, *HELLO])).status_code == 200
+    message = (engine.generates[0].messages or ())[1]
     assert (message["content"], message.get("reasoning_content") or "") == ("Well.", "")
