@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 
 from playwright.sync_api import Page, Route, expect
@@ -133,3 +134,26 @@ def test_a_conversation_that_could_not_be_loaded_once_is_loaded_again(
     expect(chat.bubbles).to_have_text(["Introduce yourself", "What can Hearth do?"], timeout=15_000)
     expect(notice).to_be_hidden()
     troubles.clear()
+
+
+def test_a_pasted_megabyte_does_not_stop_the_page(chat: Chat) -> None:
+    chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    chat.page.evaluate("navigator.clipboard.writeText('abcdefghijklm\\n'.repeat(75_000))")
+    chat.field.focus()
+    pasted_at = time.monotonic()
+    chat.page.keyboard.press("Control+V")
+    chat.page.wait_for_function("document.getElementById('message').value.length > 1_000_000")
+    assert time.monotonic() - pasted_at < 20
+    expect(chat.page.get_by_role("button", name="Send")).to_be_enabled()
+
+
+def test_what_a_tab_cannot_store_can_be_sent(chat: Chat) -> None:
+    chat.field.fill("stored")
+    chat.page.evaluate("sessionStorage.setItem('other', 'x'.repeat(5 * 1024 * 1024 - 1024))")
+    chat.field.fill("")
+    too_much = "not stored " * 100
+    chat.field.fill(too_much)
+    chat.field.press("Enter")
+    expect(chat.bubbles.last).to_have_text(too_much.strip())
+    chat.page.reload()
+    expect(chat.field).to_have_value("")

@@ -12,13 +12,13 @@ export class Drafts {
   }
 
   set typed(text) {
-    sessionStorage.setItem(this.#typedKey, text);
+    keepIfPossible(this.#typedKey, text);
   }
 
   /** Until the conversation is open again. @param {string | null} conversation null: a new one @param {string} text */
   keep(conversation, text) {
     const both = [this.take(conversation), text].filter(Boolean).join("\n\n");
-    sessionStorage.setItem(this.#unsentKey(conversation), both);
+    keepIfPossible(this.#unsentKey(conversation), both);
   }
 
   /** @param {string | null} conversation */
@@ -35,5 +35,15 @@ export class Drafts {
   /** @param {string | null} conversation */
   #unsentKey(conversation) {
     return `hearth-unsent-${this.person}-${conversation ?? "new"}`;
+  }
+}
+
+/** A text that is more than a tab may store is not kept, nor an older one in its place. */
+function keepIfPossible(key, text) {
+  try {
+    sessionStorage.setItem(key, text);
+  } catch (error) {
+    if (error.name !== "QuotaExceededError") throw error;
+    sessionStorage.removeItem(key);
   }
 }

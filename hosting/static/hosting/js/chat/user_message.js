@@ -39,7 +39,7 @@ export class UserMessageView {
 
   edit() {
     if (this.editor) return;
-    const area = element("textarea", { class: "edit-area", dir: "auto", value: this.message.content, "aria-label": "Edit message" });
+    const area = element("textarea", { class: "edit-area", value: this.message.content, "aria-label": "Edit message" });
     const send = () => {
       const content = area.value.trim();
       this.#closeEditor();
