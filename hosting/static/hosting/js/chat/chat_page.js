@@ -254,7 +254,10 @@ export class ChatPage {
     this.thread.view(id)?.node.querySelector(".versions button:enabled")?.focus();
   }
 
+  /** A number that is no good is told, and left to the model. */
   #choice() {
+    const { fault } = this.settings;
+    if (fault) toast(`${fault} The model's own value is taken.`);
     const model = this.picker.current?.name;
     return { ...(model ? { model } : {}), options: this.settings.options };
   }

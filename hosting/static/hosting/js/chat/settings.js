@@ -54,6 +54,12 @@ export class Settings {
     return { ...this.#numbers, ...thinking };
   }
 
+  /** What is wrong with a number: it is not sent. Empty where all are right. */
+  get fault() {
+    const field = this.form.querySelector("[aria-invalid=true]");
+    return field ? `${field.labels[0].textContent}: ${byId(`${field.id}-error`).textContent}` : "";
+  }
+
   get systemPrompt() {
     return this.systemPromptField.value.trim();
   }
