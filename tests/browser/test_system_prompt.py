@@ -35,5 +35,6 @@ def test_a_prompt_that_is_being_written_stays_with_its_conversation(
     with chat.page.expect_response(lambda answer: answer.request.method == "PATCH"):
         leave(chat.page)
     expect(field).to_have_value("")
+    expect(field).to_be_hidden()
     chat.page.goto(own)
     expect(field).to_have_value(PROMPT)

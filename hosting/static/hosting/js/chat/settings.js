@@ -39,7 +39,8 @@ export class Settings {
     this.systemPromptField = this.form.elements.system_prompt;
     this.thinkingButton = byId("thinking-button");
     this.settingsButton = byId("settings-button");
-    anchorPanel(byId("settings-panel"), () => this.settingsButton);
+    this.panel = byId("settings-panel");
+    anchorPanel(this.panel, () => this.settingsButton);
     this.#restore();
     this.form.addEventListener("input", () => this.#read());
     this.form.addEventListener("submit", (event) => event.preventDefault());
@@ -69,9 +70,10 @@ export class Settings {
     this.#showChanged();
   }
 
-  /** A text that is being written is handed over, while it is known whose it is. */
+  /** A text that is being written is handed over, while it is known whose it is; its panel closes. */
   leave() {
     this.systemPromptField.blur();
+    this.panel.hidePopover();
   }
 
   /** @param {import("./api.js").Model | null} model */
