@@ -38,3 +38,13 @@ def test_a_prompt_that_is_being_written_stays_with_its_conversation(
     expect(field).to_be_hidden()
     chat.page.goto(own)
     expect(field).to_have_value(PROMPT)
+
+
+def test_a_prompt_that_is_being_written_is_kept_through_a_reload(chat: Chat) -> None:
+    chat.ask("Introduce yourself")
+    chat.page.locator("#settings-button").click()
+    field = chat.page.get_by_label("System prompt")
+    field.click()
+    chat.page.keyboard.type(PROMPT)
+    chat.page.reload()
+    expect(field).to_have_value(PROMPT)

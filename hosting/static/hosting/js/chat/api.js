@@ -17,6 +17,7 @@
  */
 
 const SIGN_IN = "/accounts/sign-in/";
+const KEPT_ALIVE_CHARACTERS = 20_000; // browsers refuse more than 64 KiB of such requests
 
 /** The server refused, or could not be reached (status 0). The message is a sentence for the person. */
 export class ApiError extends Error {
@@ -41,15 +42,17 @@ function sentenceFor(status) {
 /**
  * @param {string} method
  * @param {string} path
- * @param {{body?: object, keepalive?: boolean}} [options]
+ * @param {{body?: object, keepalive?: boolean}} [options] keepalive: it outlives the page, unless it is long
  */
 async function send(method, path, { body, keepalive = false } = {}) {
   const headers = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
   if (body) headers["Content-Type"] = "application/json";
+  const text = body && JSON.stringify(body);
+  const isShort = !text || text.length <= KEPT_ALIVE_CHARACTERS;
   let response;
   try {
-    response = await fetch(path, { method, headers, keepalive, body: body && JSON.stringify(body) });
+    response = await fetch(path, { method, headers, keepalive: keepalive && isShort, body: text });
   } catch {
     throw new ApiError(0);
   }
@@ -79,7 +82,7 @@ export const api = {
   /** @param {string} id @returns {Promise<{conversation: Conversation, messages: Message[]}>} */
   conversation: (id) => send("GET", `/chat/conversations/${id}`),
   /** @param {string} id @param {Partial<Conversation>} changes */
-  changeConversation: (id, changes) => send("PATCH", `/chat/conversations/${id}`, { body: changes }),
+  changeConversation: (id, changes) => send("PATCH", `/chat/conversations/${id}`, { body: changes, keepalive: true }),
   /** @param {string} id */
   deleteConversation: (id) => send("DELETE", `/chat/conversations/${id}`, { keepalive: true }),
   /** @param {object} message @returns {Promise<{conversation: Conversation, user_message: Message, answer: Message}>} */

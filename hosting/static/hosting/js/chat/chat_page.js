@@ -91,7 +91,10 @@ export class ChatPage {
       example.addEventListener("click", () => this.#send(example.textContent.trim(), null));
     }
     addEventListener("popstate", () => this.#open(conversationInAddress()));
-    addEventListener("pagehide", () => this.#rememberPlace());
+    addEventListener("pagehide", () => {
+      this.settings.leave();
+      this.#rememberPlace();
+    });
     const help = byId("help");
     byId("help-button").addEventListener("click", () => help.showModal());
     listenToShortcuts({
