@@ -19,7 +19,7 @@ from hosting.api.sampling_fields import (
     checked_body,
     numbered_choice,
     optional,
-    refuse_other_ends,
+    refuse_unserved,
     sampling_choice,
     told_tier,
 )
@@ -59,6 +59,9 @@ class ChatCompletionRequest(SamplingFields):
     reasoning_effort = serializers.ChoiceField(choices=_EFFORTS, **optional())
     chat_template_kwargs = serializers.DictField(**optional())
     continue_final_message = Flag(**optional())
+    chat_template = serializers.JSONField(**optional())
+    documents = serializers.JSONField(**optional())
+    modalities = serializers.JSONField(**optional())
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +113,17 @@ def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
 
 
 def _refuse_unsupported(data: dict[str, Any]) -> None:
-    refuse_other_ends(data)
+    refuse_unserved(data)
     if data.get("functions"):
         raise unsupported("functions", "Send 'tools' instead.")
     if isinstance(data.get("function_call"), dict):
         raise unsupported("function_call", "Send 'tool_choice' instead.")
+    if data.get("chat_template"):
+        raise unsupported("chat_template", "The model's own template is used.")
+    if data.get("documents"):
+        raise unsupported("documents", "Put them into a message.")
+    if data.get("modalities") not in (None, [], ["text"]):
+        raise unsupported("modalities", "Answers are text only.")
     if "top_logprobs" in data and not data.get("logprobs"):
         raise invalid("top_logprobs", "This needs 'logprobs': true.")
 

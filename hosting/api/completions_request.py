@@ -17,7 +17,7 @@ from hosting.api.sampling_fields import (
     checked_body,
     numbered_choice,
     optional,
-    refuse_other_ends,
+    refuse_unserved,
     sampling_choice,
     told_tier,
 )
@@ -132,7 +132,7 @@ def _check_together(data: dict[str, Any]) -> None:
         raise invalid("prompt", f"At most {MAX_CHOICES} answers can be asked for at once.")
     if data.get("best_of", count) != count:
         raise unsupported("best_of", "Ask for all the answers with 'n'; none is chosen here.")
-    refuse_other_ends(data)
+    refuse_unserved(data)
     has_token_ids = any(prompt.token_ids is not None for prompt in prompts)
     if data.get("echo") and has_token_ids:
         raise unsupported("echo", "A prompt of token ids cannot be echoed, only text.")

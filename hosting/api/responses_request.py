@@ -24,7 +24,7 @@ from hosting.api.responses_tools import (
     echoed_tools,
     item_tools,
 )
-from hosting.api.sampling_fields import deadline, optional, tier
+from hosting.api.sampling_fields import UNSERVED, deadline, optional, tier
 from hosting.fields import Flag, Number, Text, Whole
 from hosting.models import Generation
 
@@ -32,7 +32,7 @@ _SAME = (
     *("model", "stream", "temperature", "top_p", "top_k", "min_p", "presence_penalty"),
     *("frequency_penalty", "repetition_penalty", "seed", "stop", "logit_bias"),
     *("parallel_tool_calls", "chat_template_kwargs"),
-    *("ignore_eos", "min_tokens", "deadline_seconds", "service_tier"),
+    *("deadline_seconds", "service_tier", *UNSERVED),
 )
 _NAMED_HERE = {
     "max_completion_tokens": "max_output_tokens",

@@ -17,6 +17,15 @@ from hosting.fields import Flag, Number, Text, Whole
 
 _TOKEN_ID = re.compile(r"0|[1-9][0-9]{0,8}")  # "05" would count beside "5"
 _STRINGS = {"type": "array", "items": {"type": "string"}, "maxItems": wire.MAX_STOPS}
+# Each would change the answer, and none can be had
+UNSERVED = {
+    "ignore_eos": "The end of an answer cannot be ignored.",
+    "min_tokens": "An answer cannot be kept from ending early.",
+    "stop_token_ids": "Token ids cannot end an answer: send texts in 'stop'.",
+    "allowed_token_ids": "An answer cannot be held to some tokens.",
+    "bad_words": "Words cannot be forbidden, only tokens, by 'logit_bias'.",
+    "prompt_logprobs": "There are no logprobs of a prompt.",
+}
 
 
 def optional(**limits: Any) -> dict[str, Any]:
@@ -103,6 +112,10 @@ class SamplingFields(serializers.Serializer[Any]):
     deadline_seconds = deadline()
     ignore_eos = Flag(**optional())
     min_tokens = Whole(**optional(min_value=0))
+    stop_token_ids = serializers.JSONField(**optional())
+    allowed_token_ids = serializers.JSONField(**optional())
+    bad_words = serializers.JSONField(**optional())
+    prompt_logprobs = serializers.JSONField(**optional())
     service_tier = tier()
 
 
@@ -111,12 +124,11 @@ def checked_body(shape: type[serializers.Serializer[Any]], body: Any) -> dict[st
     return {name: value for name, value in checked(shape, body).items() if value is not None}
 
 
-def refuse_other_ends(data: dict[str, Any]) -> None:
+def refuse_unserved(data: dict[str, Any]) -> None:
     """Raises ApiError."""
-    if data.get("ignore_eos"):
-        raise unsupported("ignore_eos", "The end of an answer cannot be ignored.")
-    if data.get("min_tokens"):
-        raise unsupported("min_tokens", "An answer cannot be kept from ending early.")
+    for name, message in UNSERVED.items():
+        if data.get(name):
+            raise unsupported(name, message)
 
 
 def sampling_choice(data: dict[str, Any]) -> SamplingChoice:
