@@ -17,6 +17,10 @@ from engine.intake.refusal import check_budget, invalid
 from engine.intake.sampling_check import check_deadline
 
 # How rerankers that answer yes or no were trained to be asked (Qwen3-Reranker's model card)
+_FOREIGN_TOKENS = (
+    "These are no tokens of this model: send the text. LangChain's OpenAIEmbeddings does so with "
+    "check_embedding_ctx_length=False."
+)
 _INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
 _BEFORE = (
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
@@ -129,7 +133,7 @@ def _checked_ids(
     ids: tuple[int, ...], where: str, folder: ModelFolder, limit_tokens: int
 ) -> tuple[int, ...]:
     if not ids or not all(0 <= one < folder.vocabulary_size for one in ids):
-        raise invalid(where, "These are no tokens of this model.")
+        raise invalid(where, _FOREIGN_TOKENS)
     if len(ids) > limit_tokens:
         raise _too_long(where, limit_tokens, TooManyTokens(len(ids)))
     return ids

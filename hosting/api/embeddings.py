@@ -46,7 +46,10 @@ class EmbeddingRequest(serializers.Serializer[Any]):
     """Fields that are not listed are ignored."""
 
     model = Text()
-    input = Input()
+    input = Input(
+        help_text="Text, texts, or token ids of this very model: others give wrong vectors. "
+        "LangChain's OpenAIEmbeddings sends OpenAI's, unless check_embedding_ctx_length is False."
+    )
     encoding_format = serializers.ChoiceField(
         choices=("float", "base64"), required=False, allow_null=True
     )

@@ -74,6 +74,13 @@ def test_the_schema_tells_nothing_of_the_code() -> None:
     assert not any(told)
 
 
+@pytest.mark.django_db
+def test_the_schema_warns_of_the_tokens_of_other_models() -> None:
+    shapes = Client().get("/v1/openapi.json").json()["components"]["schemas"]
+    told = shapes["EmbeddingRequest"]["properties"]["input"]["description"]
+    assert "check_embedding_ctx_length is False" in told
+
+
 def test_the_schema_is_valid_without_a_warning(tmp_path: object) -> None:
     call_command("spectacular", validate=True, fail_on_warn=True, file=f"{tmp_path}/schema.yaml")
 

@@ -25,12 +25,12 @@ def rerank(folder: Path, query: str, *documents: str, **limits: int) -> wire.Vec
 
 
 def embed(
-    folder: Path, *texts: str, limit_tokens: int | None = None, **limits: int
+    folder: Path, *texts: str, limit_tokens: int | None = None, **fields: Any
 ) -> wire.VectorWork:
     spec = wire.ModelSpec(
         name="m", path=str(folder), kind=wire.ModelKind.EMBED, context_limit_tokens=limit_tokens
     )
-    command = wire.Embed(**SHARED, texts=texts, **limits)
+    command = wire.Embed(**SHARED, texts=texts, **fields)
     return read(check_vectors(command, spec, ModelFolder(folder)))
 
 
@@ -83,6 +83,15 @@ def test_a_text_is_no_longer_than_the_positions(tmp_path: Path, family: str, usa
         usable + 1,
         usable,
     )
+
+
+def test_who_sends_the_tokens_of_another_model_is_told_how_to_send_text(tmp_path: Path) -> None:
+    make_encoder(tmp_path, "bert")
+    with pytest.raises(Refusal) as caught:
+        embed(tmp_path, inputs=((5,), (100_256,)))
+    refused = caught.value.refused
+    assert refused.param == "input[1]"
+    assert "check_embedding_ctx_length=False" in refused.detail
 
 
 def test_what_the_authors_advise_counts(tmp_path: Path) -> None:
