@@ -25,9 +25,10 @@ ROW = {
 def answer(route: Route) -> None:
     """As from a person with more conversations than fit on a page, one of which is about bread."""
     asked = parse_qs(urlsplit(route.request.url).query)
-    title = "Bread" if "q" in asked else "Older" if "before" in asked else "Newer"
+    before = asked.get("before", [""])[0]
+    title = "Bread" if "q" in asked else {"": "Newer", "2026": "Older", "2025": "Oldest"}[before]
     listed = {"conversations": [{**ROW, "id": title, "title": title}]}
-    cursor = None if title != "Newer" else "2026"
+    cursor = {"Newer": "2026", "Older": "2025"}.get(title)
     route.fulfill(content_type="application/json", body=json.dumps({**listed, "next": cursor}))
 
 
@@ -60,6 +61,23 @@ def test_older_rows_that_come_late_are_not_among_those_of_a_search(listed: Chat)
         older.let_go(answer)
     page.evaluate("new Promise(requestAnimationFrame)")
     expect(listed.rows).to_have_count(1)
+
+
+def test_nor_do_they_leave_a_gap_behind_a_search(listed: Chat) -> None:
+    page = listed.page
+    page.locator("#more-conversations").click()
+    expect(listed.title_of_row(1)).to_have_text("Older")
+    oldest = Held(page, OLDER)
+    with page.expect_request(OLDER) as asked:
+        page.locator("#more-conversations").click()
+    search(page, "bread")
+    expect(listed.title_of_row(0)).to_have_text("Bread")
+    search(page, "")
+    expect(listed.title_of_row(0)).to_have_text("Newer")
+    with page.expect_event("requestfinished", lambda request: request == asked.value):
+        oldest.let_go(answer)
+    page.locator("#more-conversations").click()
+    expect(listed.title_of_row(1)).to_have_text("Older")
 
 
 def test_a_failed_request_for_older_rows_is_told(listed: Chat, troubles: list[str]) -> None:

@@ -83,9 +83,9 @@ export class ConversationList {
   }
 
   async #loadMore() {
-    const query = this.#answered;
-    const page = await api.conversations({ query, before: this.#next });
-    if (query !== this.#answered) return; // other rows are shown by now
+    const [query, before] = [this.#answered, this.#next];
+    const page = await api.conversations({ query, before });
+    if (query !== this.#answered || before !== this.#next) return; // other rows are shown by now
     this.#next = page.next;
     const ids = new Set(this.#rows.map((row) => row.id));
     this.#rows = [...this.#rows, ...page.conversations.filter((row) => !ids.has(row.id))];
