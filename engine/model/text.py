@@ -136,7 +136,8 @@ class ModelTextStream:
                 pieces += self._take(name, marker)
             elif marker:
                 pieces += self._leave(name)
-                pieces += self._take(TOOL, marker) if is_bare_call(marker) else []
+                if is_bare_call(marker):
+                    pieces += self._take(TOOL, marker)
         return pieces
 
     def _parts(self, text: str) -> Iterator[tuple[str, str, str]]:
