@@ -10,6 +10,13 @@ from playwright.sync_api import Page, expect
 from tests.browser.chat import Chat
 
 PROMPT = "Talk like a pirate"
+NOTE_REQUESTS = """() => {
+    const send = window.fetch;
+    window.fetch = (path, options) => {
+        sessionStorage.setItem(options.method, String(options.keepalive));
+        return send(path, options);
+    };
+}"""
 
 
 def go_back(page: Page) -> None:
@@ -46,5 +53,15 @@ def test_a_prompt_that_is_being_written_is_kept_through_a_reload(chat: Chat) -> 
     field = chat.page.get_by_label("System prompt")
     field.click()
     chat.page.keyboard.type(PROMPT)
+    chat.page.evaluate(NOTE_REQUESTS)
     chat.page.reload()
     expect(field).to_have_value(PROMPT)
+    # Browsers may drop what does not ask to outlive its page
+    assert chat.page.evaluate("sessionStorage.getItem('PATCH')") == "true"
+
+
+def test_a_prompt_may_be_longer_than_what_browsers_send_behind_a_page(chat: Chat) -> None:
+    chat.ask("Introduce yourself")
+    chat.change_conversation({"system_prompt": PROMPT * 5000})
+    chat.page.reload()
+    expect(chat.page.get_by_label("System prompt")).to_have_value(PROMPT * 5000)
