@@ -10,6 +10,10 @@ from playwright.sync_api import Page, expect
 from tests.browser.chat import Chat
 
 PROMPT = "Talk like a pirate"
+IS_STORED = """async ([id, prompt]) => {
+    const answer = await fetch(`/chat/conversations/${id}`);
+    return (await answer.json()).conversation.system_prompt === prompt;
+}"""
 NOTE_REQUESTS = """() => {
     const send = window.fetch;
     window.fetch = (path, options) => {
@@ -54,6 +58,8 @@ def test_a_prompt_that_is_being_written_is_kept_through_a_reload(chat: Chat) -> 
     field.click()
     chat.page.keyboard.type(PROMPT)
     chat.page.evaluate(NOTE_REQUESTS)
+    chat.page.reload()
+    chat.page.wait_for_function(IS_STORED, arg=[chat.conversation, PROMPT])
     chat.page.reload()
     expect(field).to_have_value(PROMPT)
     # Browsers may drop what does not ask to outlive its page
