@@ -10,7 +10,7 @@ from typing import Any
 from engine import wire
 from engine.core.grammar_text import GrammarInvalid, grammar_part, is_strict
 from engine.model import harmony_grammar
-from engine.model.call_grammar import MAX_CALLS, calls_rule
+from engine.model.call_grammar import MAX_CALLS, bare_calls, calls_rule
 from engine.model.harmony import markers_of
 from engine.model.lark import ANYTHING, LarkBuilder
 from engine.model.token_ids import ids_of
@@ -82,8 +82,10 @@ def _answer(lark: LarkBuilder, grammar: wire.Grammar) -> str:
 
 def _text_and_calls(lark: LarkBuilder, work: wire.Work, tokenizer: Any) -> str:
     calls = _calls(lark, _loosened(work), tokenizer)
+    strict_tools = [tool for tool in work.tools if is_strict(tool)]
+    bare = bare_calls(lark, _dialect(tokenizer), strict_tools)
     text = lark.rule(ANYTHING, kind="text")
-    called = lark.rule(f"{text} {calls}", kind="called")
+    called = lark.rule(" | ".join([f"{text} {calls}", *bare]), kind="called")
     most = MAX_CALLS if work.tool_choice.is_parallel else 1
     return lark.rule(f"{called}{{0,{most}}} {text}", kind="body")
 

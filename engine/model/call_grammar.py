@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from engine.model.lark import LarkBuilder
-from engine.model.tool_dialects import NUMBER, Dialect, Tagged
+from engine.model.tool_dialects import NUMBER, Dialect, Tagged, bare_start
 
 MAX_CALLS = 16  # in one answer that must call
 _ANY_NUMBER = "/[0-9]{1,3}/"
@@ -30,10 +31,28 @@ def calls_rule(
     return lark.rule(f"{start} {calls} {end}", kind="calls")
 
 
+def bare_calls(lark: LarkBuilder, dialect: Dialect, tools: Sequence[dict[str, Any]]) -> list[str]:
+    """Names of rules: text and one call that begins without its first marker, if any do."""
+    if not dialect.has_bare_calls:
+        return []
+    begun = dataclasses.replace(dialect, after_name=dialect.after_name.removeprefix(">"))
+    return [_bare_call(lark, begun, tool["function"]) for tool in tools]
+
+
+def _bare_call(lark: LarkBuilder, begun: Dialect, function: dict[str, Any]) -> str:
+    opening = lark.opening(bare_start(function["name"]))
+    return lark.rule(f"{opening} {_after_name(lark, begun, function)}", kind="bare")
+
+
 def _call(lark: LarkBuilder, dialect: Dialect, function: dict[str, Any]) -> str:
     name = function["name"]
     if dialect.arguments is None:
         name = json.dumps(name, ensure_ascii=False)[1:-1]
+    start, rest = lark.text(dialect.call_start + name), _after_name(lark, dialect, function)
+    return lark.rule(f"{start} {rest}", kind="call")
+
+
+def _after_name(lark: LarkBuilder, dialect: Dialect, function: dict[str, Any]) -> str:
     is_strict = bool(function.get("strict"))
     schema = _object_schema(function.get("parameters") or {})
     if dialect.arguments is None:
@@ -42,12 +61,12 @@ def _call(lark: LarkBuilder, dialect: Dialect, function: dict[str, Any]) -> str:
         arguments = _Arguments(lark, dialect.arguments, schema, is_strict=is_strict).rule()
     before, number, after = dialect.after_name.partition(NUMBER)
     items = [
-        lark.text(dialect.call_start + name + before),
+        lark.text(before),
         *([_ANY_NUMBER, lark.text(after)] if number else []),
         arguments,
         lark.text(dialect.call_end),
     ]
-    return lark.rule(" ".join(items), kind="call")
+    return lark.rule(" ".join(items), kind="arguments")
 
 
 def _object_schema(parameters: Schema) -> Schema:

@@ -10,6 +10,7 @@ from typing import Any
 from engine.core.grammar_text import Part, joined, lark_part, literal, schema_part
 
 ANYTHING = r"/(.|\n)*/"
+_BEFORE_LINE = r"/((.|\n)*\n)?[ \t\r]*/"
 
 
 class LarkBuilder:
@@ -37,6 +38,12 @@ class LarkBuilder:
         name = self._name("until")
         self._rules.append(f"{name}[suffix={items[0]}]: {ANYTHING}")
         return " ".join([name, *items[1:]])
+
+    def opening(self, start: str) -> str:
+        """Any text, up to and including the first line's beginning that is `start`."""
+        name = self._name("opening")
+        self._rules.append(f"{name}[suffix={literal(start)}]: {_BEFORE_LINE}")
+        return name
 
     def rule(self, body: str, *, kind: str) -> str:
         """A name for `body`."""

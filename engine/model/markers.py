@@ -11,17 +11,17 @@ from typing import Any
 
 from mlx_lm.generate import TextStateMachine, make_text_state_machine
 
+from engine.model.tool_dialects import bare_start
 from engine.model.tool_parsers import parser_name
 
 NORMAL, REASONING, TOOL = "normal", "reasoning", "tool"
-_BARE_CALL = "<function="
 
 Edges = dict[str, list[tuple[str, str]]]
 
 
 def is_bare_call(marker: str) -> bool:
     """It is a part of the call that it begins."""
-    return marker.startswith(_BARE_CALL)
+    return marker.startswith("<function=")
 
 
 def with_tools(tokenizer: Any, tools: Sequence[dict[str, Any]]) -> TextStateMachine:
@@ -31,7 +31,7 @@ def with_tools(tokenizer: Any, tools: Sequence[dict[str, Any]]) -> TextStateMach
     edges = _plain_edges(tokenizer)
     edges[REASONING].append((tokenizer.tool_call_start, TOOL))
     edges[TOOL] = [(tokenizer.tool_call_end, NORMAL)]
-    bare = (f"{_BARE_CALL}{tool['function']['name']}>" for tool in tools)
+    bare = (bare_start(tool["function"]["name"]) for tool in tools)
     edges[NORMAL] += [(start, TOOL) for start in (tokenizer.tool_call_start, *bare)]
     return TextStateMachine(edges)
 

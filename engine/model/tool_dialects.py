@@ -38,6 +38,7 @@ class Dialect:
     between: str = ""
     section_start: str = ""
     section_end: str = ""
+    has_bare_calls: bool = False  # the model may begin with `bare_start` instead
 
 
 # A model that has no tool calls of its own writes the bare object.
@@ -86,6 +87,7 @@ DIALECTS = {
         arguments=Tagged(before_key="<parameter=", after_key=">\n", after_value="\n</parameter>\n"),
         call_end="</function>\n</tool_call>",
         between="\n",
+        has_bare_calls=True,
     ),
     "glm47": Dialect(
         call_start="<tool_call>",
@@ -153,6 +155,11 @@ DIALECTS = {
     ),
 }
 DIALECTS["laguna"] = DIALECTS["glm47"]
+
+
+def bare_start(name: str) -> str:
+    """What Qwen's coders begin with who forget `<tool_call>`, up to where `after_name` goes on."""
+    return f"<function={name}>"
 
 
 def dialect_of(parser_name: str | None, *, has_arguments_mark: bool) -> Dialect:
