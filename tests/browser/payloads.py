@@ -77,5 +77,7 @@ DOCUMENTS = (
     "Windows\r\nlines\r\n\r\n- a\r\n- b\r\n\r\nend\r\n",
     "```mermaid\ngraph TD\n```\n```\nno language\n```\nan open fence:\n\n```js\nlet x = 1",
     "- [x] done\n- [ ] open\n\n<div>raw</div>\n\ntext <b>raw</b> text\n\n~~gone~~",
+    "So\n$$\na\n- b\n$$\n1. x\n   \\[\n   y\n   \\]\n2. $z$ is $5-$10\n\n\\(a_b *c",
+    "$$\na\n- b\n\nnever closed\n\n\\[\nc\n- d\n",
     "*a\n\n* b\n\n\n\n\n+ c\n1) d\n\n   e\n\nünï ✓ 🔥 日本語\n\n\tcode by tab\n",
 )

@@ -10,19 +10,23 @@ import "../../vendor/dompurify/purify.min.js";
 import { Lexer, Marked } from "../../vendor/marked/marked.esm.js";
 import { codeBlock } from "./code_block.js";
 import { element } from "./dom.js";
+import { formula } from "./formula.js";
+import { mathExtensions } from "./math_syntax.js";
+
+const MOST_FORMULAS = 1_000; // set at once; with many more the page would no longer answer
 
 const SAFE_LINK = /^(?:https?:\/\/|mailto:)/i;
 
 const ALLOWED_TAGS =
-  "a blockquote br code del em h3 h4 h5 h6 hr li ol p pre strong table tbody td th thead tr ul".split(" ");
+  "a blockquote br code del em h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split(" ");
 
 const PURIFY_OPTIONS = {
   ALLOWED_TAGS,
-  ALLOWED_ATTR: ["href", "title", "start", "align", "data-language"],
+  ALLOWED_ATTR: ["href", "title", "start", "align", "data-language", "data-formula"],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   ALLOWED_URI_REGEXP: SAFE_LINK,
-  ADD_URI_SAFE_ATTR: ["start", "align", "data-language"], // all other values are held against the line above
+  ADD_URI_SAFE_ATTR: ["start", "align", "data-language", "data-formula"], // all other values are held against the line above
   RETURN_DOM_FRAGMENT: true,
 };
 
@@ -40,6 +44,7 @@ function linkHtml(address, inner, title) {
 const marked = new Marked({
   gfm: true,
   breaks: true, // a poem's lines are lines
+  extensions: mathExtensions(escape),
   tokenizer: {
     html: () => undefined,
     tag: () => undefined,
@@ -97,6 +102,8 @@ export function render(tokens) {
   for (const pre of fragment.querySelectorAll("pre")) {
     pre.replaceWith(codeBlock({ text: pre.textContent, language: pre.dataset.language ?? "" }).node);
   }
+  const places = [...fragment.querySelectorAll("[data-formula]")].slice(0, MOST_FORMULAS);
+  for (const place of places) place.replaceWith(formula(place.textContent));
   return fragment;
 }
 

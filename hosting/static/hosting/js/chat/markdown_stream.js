@@ -76,7 +76,9 @@ export class MarkdownStream {
   }
 
   #paintOpenBlock() {
-    const tokens = lex(this.#source.slice(this.#closedLength), this.#definitions);
+    const source = this.#source.slice(this.#closedLength);
+    // Whether a last $ ends a formula or begins a price is told by what follows.
+    const tokens = lex(source.replace(/(?<!\$)\$$/, ""), this.#definitions);
     const blocks = tokens.filter((token) => token.type !== "space");
     const [only] = blocks;
     if (blocks.length === 1 && only.type === "code" && only.lang !== undefined) {
