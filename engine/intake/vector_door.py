@@ -16,11 +16,11 @@ from engine.intake.model_folder import ModelFolder
 from engine.intake.refusal import check_budget, invalid
 from engine.intake.sampling_check import check_deadline
 
-# How rerankers that answer yes or no were trained to be asked (Qwen3-Reranker's model card)
 _FOREIGN_TOKENS = (
     "These are no tokens of this model: send the text. LangChain's OpenAIEmbeddings does so with "
     "check_embedding_ctx_length=False."
 )
+# How rerankers that answer yes or no were trained to be asked (Qwen3-Reranker's model card)
 _INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
 _BEFORE = (
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
