@@ -7,7 +7,17 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-_KEPT = ("cache", "db.sqlite3", "estimates", "logs", "models", "redis", "run", "secret_key")
+_KEPT = (
+    "cache",
+    "db.sqlite3",
+    "estimates",
+    "files",
+    "logs",
+    "models",
+    "redis",
+    "run",
+    "secret_key",
+)
 
 
 def prepare_data_folder(folder: Path) -> None:

@@ -13,6 +13,10 @@ HEARTH_DEBUG             0                   1 only while developing
 HEARTH_LOG_FORMAT        text                text or json
 HEARTH_LOG_LEVEL         INFO                or DEBUG, WARNING, ERROR, CRITICAL
 HEARTH_RETENTION_DAYS    90                  how long generation rows are kept
+HEARTH_MAX_FILE_MB       100                 the largest file that may be uploaded for a batch
+HEARTH_MAX_FILES_MB_PER_PERSON  1000         what a person's files may have together
+HEARTH_MIN_FREE_DISK_MB  1024                less free space on the disk, and no file is taken
+HEARTH_BATCH_REQUESTS_AT_ONCE  16            of all batches of everybody
 HEARTH_MAX_CONCURRENT    8                   requests of one person at once, where no limits are set
 HEARTH_SETTINGS_KEPT_SECONDS  0.5            how soon a changed limit, key or model counts
 DATABASE_URL             data/db.sqlite3     postgres://user:password@host/name
@@ -51,6 +55,16 @@ REDIS_URL = environment.redis_url("REDIS_URL", wire.default_redis_url(str(DATA_D
 BIND = environment.text("HEARTH_BIND", "127.0.0.1").strip("[]")
 PORT = environment.number("PORT", 8000, least=1, most=65535)
 RETENTION_DAYS = environment.number("HEARTH_RETENTION_DAYS", 90, least=1, most=36_500)
+_MB = 1024 * 1024
+_MOST_MB = 1024 * 1024
+MAX_FILE_BYTES = _MB * environment.number("HEARTH_MAX_FILE_MB", 100, least=1, most=_MOST_MB)
+MAX_FILE_BYTES_PER_PERSON = _MB * environment.number(
+    "HEARTH_MAX_FILES_MB_PER_PERSON", 1000, least=1, most=_MOST_MB
+)
+MIN_FREE_DISK_BYTES = _MB * environment.number(
+    "HEARTH_MIN_FREE_DISK_MB", 1024, least=0, most=_MOST_MB
+)
+BATCH_REQUESTS_AT_ONCE = environment.number("HEARTH_BATCH_REQUESTS_AT_ONCE", 16, least=1, most=1000)
 MAX_CONCURRENT_PER_PERSON = environment.number("HEARTH_MAX_CONCURRENT", 8, least=1, most=1_000_000)
 
 # -- Safety -------------------------------------------------------------------------------------
@@ -250,6 +264,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 CELERY_BEAT_SCHEDULE = {
     "templates": {"task": "hosting.tasks.look_at_templates", "schedule": crontab()},
     "fetches": {"task": "hosting.tasks.look_at_fetches", "schedule": crontab(minute="*/10")},
+    "batches": {"task": "hosting.tasks.look_at_batches", "schedule": crontab()},
     "roll up usage": {"task": "hosting.tasks.roll_up_usage", "schedule": crontab(minute="*/5")},
     "retention": {"task": "hosting.tasks.apply_retention", "schedule": crontab(minute=30, hour=3)},
 }

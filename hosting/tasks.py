@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import uuid
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_ready
+from celery.signals import worker_ready, worker_shutting_down
 
 from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
 from accounts.session_store import SessionStore
+from hosting.actions.batches import delete_old_batches, enqueue_open_batches
 from hosting.actions.counting import measure_templates
+from hosting.actions.files import delete_old_files
 from hosting.actions.forgetting import delete_old_forgettings
 from hosting.actions.model_fetch import continue_fetches, fetch_weights
 from hosting.actions.repeats import delete_old_keys
@@ -21,9 +24,12 @@ from hosting.actions.statistics import refresh_statistics
 from hosting.actions.turns import start_title
 from hosting.actions.web_processes import delete_old_locks
 
+_stopping = threading.Event()  # the worker is told to end
+
 _RETENTION = (
     *(delete_old_generations, delete_old_conversations, delete_old_usage, delete_old_keys),
-    *(delete_old_forgettings, delete_old_locks, SessionStore.clear_expired, refresh_statistics),
+    *(delete_old_batches, delete_old_files, delete_old_forgettings, delete_old_locks),
+    *(SessionStore.clear_expired, refresh_statistics),
 )
 
 
@@ -37,9 +43,28 @@ def fetch_model(model_id: int) -> None:
     fetch_weights(model_id)
 
 
+@shared_task
+def run_batches() -> None:
+    """Takes one of the worker's threads as long as a batch is open."""
+    from hosting.batches.process import run_all  # with all dialects: only who runs batches pays
+
+    run_all(_stopping)
+
+
+@worker_shutting_down.connect
+def stop(**_: Any) -> None:
+    _stopping.set()
+
+
 @worker_ready.connect
 def begin(**_: Any) -> None:
     continue_fetches()
+    enqueue_open_batches()
+
+
+@shared_task
+def look_at_batches() -> None:
+    enqueue_open_batches()
 
 
 @shared_task

@@ -107,7 +107,7 @@ RULES = (
 # Inside hosting: what a layer's modules never import, so that arrows point one way only.
 OUTER_LAYERS = (
     *("hosting.api", "hosting.chat", "hosting.sockets", "hosting.tasks", "hosting.admin"),
-    *("hosting.usage", "hosting.tools", "hosting.management"),
+    *("hosting.usage", "hosting.tools", "hosting.management", "hosting.batches"),
 )
 NEVER_TO_OUTER = (
     "hosting.models",

@@ -36,6 +36,9 @@ BROAD_EXCEPTS: dict[str, int] = {
     "engine/vector_handle.py": 1,  # a bundle: the request at fault ends
     "engine/transport/transport.py": 1,  # end of a thread: handed to the model thread
     "hosting/admin/socket.py": 1,  # end of a task: the page connects again
+    "hosting/batches/beginning.py": 1,  # end of a line: told in the file of errors
+    "hosting/batches/ending.py": 1,  # the same
+    "hosting/batches/runner.py": 1,  # end of a batch's turn: the next one tries again
     "hosting/actions/hints.py": 1,  # a lossy message: the layer raises whatever it raises
     "hosting/actions/model_fetch.py": 1,  # end of a task: told in the model's row
     "hosting/api/answer_view.py": 1,  # end of a request: DRF makes the error body of it

@@ -20,6 +20,7 @@ _PRIORITIES = {
     Generation.Kind.CHAT: wire.Priority.INTERACTIVE,
     Generation.Kind.API: wire.Priority.API,
     Generation.Kind.TITLE: wire.Priority.BATCH,
+    Generation.Kind.BATCH: wire.Priority.BATCH,
 }
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,10 @@ from django.db import transaction
 from accounts import audit
 from accounts.models import ApiKey, UsageRecord, User
 from accounts.second_factors import told_of
+from hosting.actions import batches
 from hosting.actions.access import end_open_generations
 from hosting.actions.export import as_json
+from hosting.actions.files import delete_files_of
 from hosting.actions.forgetting import forget
 from hosting.actions.generations import tenant_of
 from hosting.actions.refusals import Refusal
@@ -28,6 +30,7 @@ def export_of(user: User) -> dict[str, Any]:
         "conversations": [as_json(one) for one in Conversation.objects.of(user.pk)],
         "api_keys": [_key(key) for key in ApiKey.objects.filter(user=user)],
         "sign_in": told_of(user),
+        "batches": batches.told_of(user),
         "usage": list(_usage(user)),
     }
 
@@ -55,6 +58,8 @@ def delete_person(user: User, *, actor: User, address: str) -> None:
         end_open_generations(user_id=user.pk)
         ids = [str(pk) for pk in Generation.objects.of(user.pk).values_list("pk", flat=True)]
         audit.record("person.delete", actor=actor, address=address, target=f"person {user.pk}")
+        batches.delete_batches_of(user)
+        delete_files_of(user)
         user.delete()
         forget(tenant=tenant, request_ids=ids)
 

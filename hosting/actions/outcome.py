@@ -37,6 +37,7 @@ class Outcome:
     usage: wire.Usage = _NO_USAGE
     timings: wire.Timings = _NO_TIMINGS
     prefix: wire.PrefixUse | None = None
+    events: Sequence[wire.Event] = ()  # all that it was made of
 
 
 def fold(events: Sequence[wire.Event]) -> Outcome | None:
@@ -46,7 +47,11 @@ def fold(events: Sequence[wire.Event]) -> Outcome | None:
         return None
     deltas = (event for event in events if isinstance(event, wire.Delta))
     answer = Answer(**_storable(dataclasses.asdict(answer_of(deltas))))
-    match ends[0]:
+    return dataclasses.replace(_ended(ends[0], answer), events=events)
+
+
+def _ended(end: wire.Event, answer: Answer) -> Outcome:
+    match end:
         case wire.Finished() as finished:
             return _finished(finished, answer)
         case wire.Failed() as failed:

@@ -17,6 +17,7 @@ from accounts.limits import shared_budget_of
 from accounts.models import UsageRecord
 from accounts.prepared import Given, prepared, update_rows
 from hosting.actions.background import enqueue
+from hosting.actions.batch_events import store_events
 from hosting.actions.forgetting import forget_events
 from hosting.actions.hints import hint
 from hosting.actions.outcome import Outcome, cancelled_before_start, fold
@@ -28,6 +29,7 @@ _LEDGER_KINDS = {
     Generation.Kind.CHAT: UsageRecord.Kind.CHAT,
     Generation.Kind.API: UsageRecord.Kind.API,
     Generation.Kind.TITLE: UsageRecord.Kind.INTERNAL,
+    Generation.Kind.BATCH: UsageRecord.Kind.API,
 }
 
 
@@ -115,6 +117,8 @@ def _closing_fields(outcome: Outcome) -> dict[str, Any]:
 def _store_answer(generation: Generation, outcome: Outcome) -> None:
     if generation.kind == Generation.Kind.TITLE:
         _store_title(generation, outcome)
+    if generation.kind == Generation.Kind.BATCH and outcome.events:
+        store_events(generation, outcome.events)
     if generation.message_id is None or generation.conversation_id is None:
         return
     Message.objects.filter(pk=generation.message_id).update(
@@ -160,7 +164,10 @@ def _usage_record(generation: Generation, outcome: Outcome) -> UsageRecord:
 def _announce_end(generation: Generation) -> None:
     conversation = generation.conversation
     if conversation is None:
-        if generation.kind != Generation.Kind.API:  # deleted while it was answered
+        if generation.kind in (
+            Generation.Kind.CHAT,
+            Generation.Kind.TITLE,
+        ):  # deleted while it was answered
             forget_events([str(generation.pk)])
         return
     hint(person_id=generation.user_id, conversation_id=conversation.pk)

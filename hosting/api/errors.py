@@ -175,7 +175,7 @@ def internal() -> ApiError:
 
 def handle_exception(exception: Exception, context: dict[str, Any]) -> Response:
     """DRF's exception handler: whatever happens, the answer is JSON in the view's dialect."""
-    error = _as_api_error(exception)
+    error = as_api_error(exception)
     if error.status_code == 500 or isinstance(exception, OperationalError):
         logger.error("unhandled error in %s", type(context["view"]).__name__, exc_info=exception)
     form: ErrorForm = getattr(context["view"], "error_form", openai_form)
@@ -203,7 +203,8 @@ def _limit_met(refusal: LimitRefusal) -> ApiError:
     )
 
 
-def _as_api_error(exception: Exception) -> ApiError:
+def as_api_error(exception: Exception) -> ApiError:
+    """What is told of it; a mistake of ours for what nobody expected."""
     match exception:
         case ApiError():
             return exception

@@ -159,3 +159,61 @@ class AdminLive(serializers.Serializer[Any]):
     requests = serializers.ListField(child=serializers.DictField())
     num_running = serializers.IntegerField()
     num_waiting = serializers.IntegerField()
+
+
+class FileObject(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField()
+    bytes = serializers.IntegerField()
+    created_at = serializers.IntegerField()
+    expires_at = serializers.IntegerField()
+    filename = serializers.CharField()
+    purpose = serializers.CharField()
+    status = serializers.CharField()
+    status_details = serializers.CharField(allow_null=True)
+
+
+class ListPage(serializers.Serializer[Any]):
+    object = serializers.CharField()
+    first_id = serializers.CharField(allow_null=True)
+    last_id = serializers.CharField(allow_null=True)
+    has_more = serializers.BooleanField()
+
+
+class FileList(ListPage):
+    data = FileObject(many=True)
+
+
+class DeletedFile(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField()
+    deleted = serializers.BooleanField()
+
+
+class BatchObject(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    object = serializers.CharField()
+    endpoint = serializers.CharField()
+    model = serializers.CharField(allow_null=True)
+    errors = serializers.DictField(allow_null=True)
+    input_file_id = serializers.CharField()
+    completion_window = serializers.CharField()
+    status = serializers.CharField()
+    output_file_id = serializers.CharField(allow_null=True)
+    error_file_id = serializers.CharField(allow_null=True)
+    created_at = serializers.IntegerField()
+    in_progress_at = serializers.IntegerField(allow_null=True)
+    expires_at = serializers.IntegerField()
+    finalizing_at = serializers.IntegerField(allow_null=True)
+    completed_at = serializers.IntegerField(allow_null=True)
+    failed_at = serializers.IntegerField(allow_null=True)
+    expired_at = serializers.IntegerField(allow_null=True)
+    cancelling_at = serializers.IntegerField(allow_null=True)
+    cancelled_at = serializers.IntegerField(allow_null=True)
+    request_counts = serializers.DictField()
+    usage = serializers.DictField()
+    metadata = serializers.DictField(allow_null=True)
+
+
+class BatchList(ListPage):
+    data = BatchObject(many=True)

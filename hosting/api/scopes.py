@@ -11,8 +11,10 @@ from rest_framework.request import Request
 
 from accounts.models import ApiKey, Scope
 
+_WORK = (Scope.ANSWERS, Scope.VECTORS)  # either will do
+
 # Address as in urls.py; None: open to every key
-SCOPES: dict[str, Scope | None] = {
+SCOPES: dict[str, Scope | tuple[Scope, ...] | None] = {
     "v1/chat/completions": Scope.ANSWERS,
     "v1/completions": Scope.ANSWERS,
     "v1/responses": Scope.ANSWERS,
@@ -25,6 +27,12 @@ SCOPES: dict[str, Scope | None] = {
     "rerank": Scope.VECTORS,
     "v1/admin/usage": Scope.ADMIN_READ,
     "v1/admin/live": Scope.ADMIN_READ,
+    "v1/batches": _WORK,  # and what its endpoint needs
+    "v1/batches/<str:batch_id>": _WORK,
+    "v1/batches/<str:batch_id>/cancel": _WORK,
+    "v1/files": _WORK,
+    "v1/files/<str:file_id>": _WORK,
+    "v1/files/<str:file_id>/content": _WORK,
     "v1/models": None,
     "v1/models/<path:name>": None,
 }
@@ -40,5 +48,11 @@ class KeyIsMeantForThis(BasePermission):
         match: ResolverMatch | None = request.resolver_match
         if not isinstance(request.auth, ApiKey) or match is None or match.route not in SCOPES:
             return False
-        scope = SCOPES[match.route]
-        return scope is None or request.auth.may(scope)
+        return may_use(request.auth, match.route)
+
+
+def may_use(key: ApiKey, route: str) -> bool:
+    scopes = SCOPES[route]
+    if isinstance(scopes, tuple):
+        return any(map(key.may, scopes))
+    return scopes is None or key.may(scopes)

@@ -7,9 +7,11 @@ from rest_framework.permissions import AllowAny
 
 from hosting.api.administration import AdminLiveView, AdminUsageView
 from hosting.api.anthropic import CountTokens, Messages
+from hosting.api.batches import Batches, CancelBatch, OneBatch
 from hosting.api.chat_completions import ChatCompletions
 from hosting.api.completions import Completions
 from hosting.api.embeddings import Embeddings
+from hosting.api.files import FileContent, Files, OneFile
 from hosting.api.models import Models, OneModel
 from hosting.api.no_view import unknown_address
 from hosting.api.rerank import Rerank
@@ -28,6 +30,12 @@ urlpatterns = [
     path("messages/count_tokens", CountTokens.as_view()),
     path("embeddings", Embeddings.as_view()),
     path("rerank", Rerank.as_view()),
+    path("batches", Batches.as_view()),
+    path("batches/<str:batch_id>", OneBatch.as_view()),
+    path("batches/<str:batch_id>/cancel", CancelBatch.as_view()),
+    path("files", Files.as_view()),
+    path("files/<str:file_id>", OneFile.as_view()),
+    path("files/<str:file_id>/content", FileContent.as_view()),
     path("models", Models.as_view()),
     path("models/<path:name>", OneModel.as_view()),
     path(

@@ -1,5 +1,6 @@
 """The rows of the service: models it hosts, conversations of people, generations."""
 
+from hosting.models.batch import Batch, BatchAnswer, BatchLine
 from hosting.models.conversation import Conversation, Message
 from hosting.models.forgetting import Forgetting
 from hosting.models.generation import Generation
@@ -8,8 +9,12 @@ from hosting.models.idempotency_key import IdempotencyKey
 from hosting.models.memory_limit import MemoryLimit
 from hosting.models.published_prompt import PublishedPrompt
 from hosting.models.reading import EngineReading
+from hosting.models.stored_file import StoredFile
 
 __all__ = [
+    "Batch",
+    "BatchAnswer",
+    "BatchLine",
     "Conversation",
     "EngineReading",
     "Forgetting",
@@ -19,4 +24,5 @@ __all__ = [
     "MemoryLimit",
     "Message",
     "PublishedPrompt",
+    "StoredFile",
 ]

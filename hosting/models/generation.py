@@ -52,6 +52,7 @@ class Generation(models.Model):
         CHAT = "chat"
         API = "api", "API"
         TITLE = "title"
+        BATCH = "batch"
 
     class State(models.TextChoices):
         QUEUED = "queued"
