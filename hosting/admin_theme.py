@@ -77,6 +77,12 @@ _NAVIGATION = [
                 "hosting.generation",
                 "Every answer: for whom, how long, how it ended.",
             ),
+            _list(
+                "Batches",
+                "stacks",
+                "hosting.batch",
+                "Files of requests that are answered in the background.",
+            ),
         ],
     },
     {

@@ -15,6 +15,7 @@ urlpatterns = [
     path("rerank", Rerank.as_view()),  # and those of vLLM
     path("", include("hosting.health")),
     path("", include("accounts.urls")),
+    path("", include("hosting.batches.urls")),
     path("", include("hosting.usage.urls")),
     path("", include("hosting.tools.urls")),
     path("", include("hosting.chat.urls")),

@@ -19,7 +19,6 @@ from hosting.actions.refusals import Refusal, not_found
 from hosting.models import Batch, BatchLine, Generation
 
 _Status = Batch.Status
-_CANCELLABLE = (_Status.VALIDATING, _Status.IN_PROGRESS)
 _MOST_OPEN = 100  # of one person
 _ROWS_AT_ONCE = 500
 
@@ -65,7 +64,7 @@ def cancel_batch(batch: Batch) -> Batch:
     """What runs of it is stopped; what is done can be read when it is cancelled. Raises Refusal."""
     with transaction.atomic():
         User.objects.hold(batch.user_id)
-        found = Batch.objects.filter(pk=batch.pk, status__in=_CANCELLABLE)
+        found = Batch.objects.filter(pk=batch.pk, status__in=Batch.CANCELLABLE)
         if found.update(status=_Status.CANCELLING, cancelling_at=timezone.now()):
             cancel_open(Generation.objects.filter(pk__in=generations_under_way(batch)))
             transaction.on_commit(partial(enqueue, "run_batches"))

@@ -104,6 +104,14 @@ def get_file(user: User, public_id: str, *, field: str | None = None) -> StoredF
     return found
 
 
+def get_readable_file(user: User, public_id: str) -> StoredFile:
+    """One whose bytes are there: somebody may take them out of the data folder. Raises Refusal."""
+    file = get_file(user, public_id)
+    if not file_bytes.path_of(file.pk).exists():
+        raise not_found("file")
+    return file
+
+
 def id_in(public_id: str, prefix: str) -> uuid.UUID | None:
     """None for what is no id of ours."""
     if not public_id.startswith(prefix):

@@ -8,6 +8,7 @@ from __future__ import annotations
 PERMISSIONS = {
     "hosting.view_generation": "Live, memory, generations: see them",
     "hosting.change_generation": "Generations: stop them",
+    "hosting.view_batch": "Batches: see them; who may stop generations may cancel them",
     "hosting.change_memorylimit": "Memory: set an engine's limit",
     "hosting.view_hostedmodel": "Models and prefix cache: see them",
     "hosting.add_hostedmodel": "Models: add",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import IO, Any
+from pathlib import Path
+from typing import Any
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
@@ -15,7 +16,7 @@ from rest_framework.response import Response
 
 from hosting.actions import file_bytes
 from hosting.actions.database_threads import in_database_thread
-from hosting.actions.files import delete_file, get_file, store_file
+from hosting.actions.files import delete_file, get_file, get_readable_file, store_file
 from hosting.api.answer_view import AwaitedView
 from hosting.api.errors import invalid
 from hosting.api.pages_of_rows import page_of, read_wanted
@@ -110,13 +111,14 @@ class FileContent(AwaitedView):
         },
     )
     async def get(self, http_request: Request, file_id: str) -> StreamingHttpResponse:
-        file, content = await in_database_thread(_opened)(http_request.user, file_id)
-        return content_response(file, content)
+        file = await in_database_thread(get_readable_file)(http_request.user, file_id)
+        return content_response(file)
 
 
-def content_response(file: StoredFile, content: IO[bytes]) -> StreamingHttpResponse:
+def content_response(file: StoredFile) -> StreamingHttpResponse:
     """Read piece by piece, as fast as the caller takes it."""
-    response = StreamingHttpResponse(_pieces(content), content_type="application/jsonl")
+    pieces = _pieces(file_bytes.path_of(file.pk))
+    response = StreamingHttpResponse(pieces, content_type="application/jsonl")
     response["Content-Length"] = str(file.num_bytes)
     response["Content-Disposition"] = f'attachment; filename="{file.public_id}.jsonl"'
     return response
@@ -136,13 +138,8 @@ def shown_file(file: StoredFile) -> dict[str, Any]:
     }
 
 
-def _opened(user: Any, file_id: str) -> tuple[StoredFile, IO[bytes]]:
-    file = get_file(user, file_id)
-    return file, file_bytes.path_of(file.pk).open("rb")
-
-
-async def _pieces(content: IO[bytes]) -> AsyncIterator[bytes]:
-    with content:
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    with await asyncio.to_thread(path.open, "rb") as content:
         while piece := await asyncio.to_thread(content.read, _PIECE_BYTES):
             yield piece
 

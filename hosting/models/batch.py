@@ -49,6 +49,8 @@ class Batch(models.Model):
         CANCELLING = "cancelling"
         CANCELLED = "cancelled"
 
+    CANCELLABLE = (Status.VALIDATING, Status.IN_PROGRESS)
+
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL,
@@ -114,6 +116,10 @@ class Batch(models.Model):
     @property
     def is_open(self) -> bool:
         return self.ended_at is None
+
+    @property
+    def may_be_cancelled(self) -> bool:
+        return self.status in self.CANCELLABLE
 
     @property
     def num_done(self) -> int:

@@ -12,7 +12,7 @@ import pytest
 from openai import OpenAI
 from openai.types import Batch
 
-from tests.stack import Stack
+from tests.stack import END_SECONDS, Stack
 
 pytestmark = pytest.mark.stack
 ENDPOINTS = {
@@ -97,6 +97,22 @@ def test_a_batch_is_cancelled_and_its_file_deleted(
     stack.wait_settled()
 
 
+def under_way(stack: Stack, client: OpenAI, batch: Batch) -> None:
+    def has_some() -> bool:
+        counts = client.batches.retrieve(batch.id).request_counts
+        return counts is not None and counts.completed > 2
+
+    stack.wait_until(has_some, "some lines are done", seconds=PATIENCE_SECONDS)
+
+
+def check_all_once(stack: Stack, client: OpenAI, batch: Batch, *, num_lines: int) -> None:
+    assert batch.status == "completed" and batch.error_file_id is None
+    ids = [one["custom_id"] for one in read(client, batch.output_file_id)]
+    assert sorted(ids) == sorted(f"line-{number}" for number in range(num_lines))
+    stack.wait_settled()
+    assert stack.num_rows("hosting_batchanswer") == stack.num_rows("hosting_batchline") == 0
+
+
 @pytest.mark.parametrize("victim", ["celery", "engine", "ledger", "redis", "web", "intake"])
 def test_whoever_is_killed_each_line_is_answered_and_paid_once(
     stack: Stack, client: OpenAI, endless: str, victim: str
@@ -106,16 +122,21 @@ def test_whoever_is_killed_each_line_is_answered_and_paid_once(
     before = stack.num_usage_records
     batch = begin(client, lines(40, endless, url, max_tokens=60), url)
 
-    def is_under_way() -> bool:
-        counts = client.batches.retrieve(batch.id).request_counts
-        return counts is not None and counts.completed > 2
-
-    stack.wait_until(is_under_way, "some lines are done", seconds=PATIENCE_SECONDS)
+    under_way(stack, client, batch)
     stack.wait_restarted(victim, stack.kill(victim))
-    batch = over(stack, client, batch)
-    assert batch.status == "completed" and batch.error_file_id is None
-    ids = [one["custom_id"] for one in read(client, batch.output_file_id)]
-    assert sorted(ids) == sorted(f"line-{number}" for number in range(40))
-    stack.wait_settled()
+    check_all_once(stack, client, over(stack, client, batch), num_lines=40)
     assert stack.num_usage_records == before + 40
-    assert stack.num_rows("hosting_batchanswer") == stack.num_rows("hosting_batchline") == 0
+
+
+def test_a_service_that_is_stopped_stops_soon_and_goes_on_later(
+    stack: Stack, client: OpenAI, endless: str
+) -> None:
+    url = "/v1/completions"
+    stack.wait_settled()
+    before = stack.num_usage_records
+    batch = begin(client, lines(40, endless, url, max_tokens=60), url)
+    under_way(stack, client, batch)
+    assert stack.stop() < END_SECONDS
+    stack.start()
+    check_all_once(stack, client, over(stack, client, batch), num_lines=40)
+    assert stack.num_usage_records == before + 40

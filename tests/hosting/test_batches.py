@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +12,16 @@ from typing import Any
 
 import pytest
 
+from accounts.keys import create_api_key
 from accounts.models import UsageRecord, User
 from engine import wire
+from hosting.actions import file_bytes
 from hosting.actions.files import store_file
 from hosting.actions.reconcile import reconcile
 from hosting.actions.settling import settle_generation
 from hosting.batches.process import run_all
 from hosting.batches.runner import Runner
+from hosting.batches.shares import Shares
 from hosting.models import Batch, BatchAnswer, BatchLine, Generation, StoredFile
 from tests.hosting.scripted_engine import ScriptedEngine
 from tests.waiting import wait_until
@@ -299,3 +304,39 @@ def test_redis_is_lost_while_a_line_runs(
     finish(batch)
     assert [one["custom_id"] for one in written(data_folder, batch.output_file)] == ["a"]
     assert UsageRecord.objects.count() == 1
+
+
+def test_a_full_disk_is_waited_for(
+    person: User,
+    api_key: str,
+    engine: ScriptedEngine,
+    data_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sync, failures = os.fsync, [errno.ENOSPC] * 2
+
+    def fsync(descriptor: int) -> None:
+        if failures:
+            raise OSError(failures.pop(), "full")
+        sync(descriptor)
+
+    batch = given(person, api_key, [line(f"{number}") for number in range(5)])
+    monkeypatch.setattr(file_bytes.os, "fsync", fsync)
+    finish(batch, new_runners=True)
+    assert not failures
+    ids = [one["custom_id"] for one in written(data_folder, batch.output_file)]
+    assert sorted(ids) == [f"{number}" for number in range(5)]
+    assert UsageRecord.objects.count() == 5
+
+
+def test_who_has_less_under_way_comes_first(person: User, stranger: User, api_key: str) -> None:
+    mine = given(person, api_key, [line("a")])
+    key, _ = create_api_key(user=stranger, name="other")
+    other = Batch.objects.create(
+        user=stranger, api_key=key, endpoint=CHAT, input_file=mine.input_file
+    )
+    shares, turns = Shares({mine: [], other: []}), []
+    while (batch := shares.next_of([mine, mine, other])) is not None and len(turns) < 6:
+        shares.add(batch, 2 if batch is mine else 1)
+        turns.append("mine" if batch is mine else "other")
+    assert turns == ["mine", "other", "other", "mine", "other", "other"]

@@ -22,7 +22,8 @@ from accounts.invitations import create_service_account, invite
 from accounts.keys import create_api_key
 from accounts.models import ApiKey, Quota, User
 from hosting import asgi
-from hosting.models import Conversation, Generation, HostedModel, Message
+from hosting.actions.files import store_file
+from hosting.models import Batch, Conversation, Generation, HostedModel, Message
 from tests.accounts.factors import add_app, add_codes, add_passkey, just_confirmed
 from tests.hosting.scripted_engine import ScriptedEngine
 
@@ -73,6 +74,9 @@ WHO_MAY = {
     "v1/models": Who.KEY,
     "v1/models/<path:name>": Who.KEY,
     "": Who.SIGNED_IN,
+    "batches/": Who.SIGNED_IN,
+    "batches/<str:batch_id>/cancel/": Who.OWNER,
+    "batches/files/<str:file_id>": Who.OWNER,
     "tools/": Who.SIGNED_IN,
     "usage/": Who.SIGNED_IN,
     "usage/csv": Who.SIGNED_IN,
@@ -159,6 +163,9 @@ def named(person: User, model: HostedModel) -> dict[str, Any]:
     generation = Generation.objects.create(
         user=person, kind="chat", model_name="demo", tenant="t", priority="api", state="done"
     )
+    file = store_file(person, [b"{}"], filename="Ada's secret", num_bytes=2)
+    key = create_api_key(user=person, name="batches")[0]
+    batch = Batch.objects.create(user=person, api_key=key, endpoint="/v1", input_file=file.pk)
     root = User.objects.create_superuser("root@example.org")
     add_app(person)
     add_codes(person)
@@ -177,8 +184,8 @@ def named(person: User, model: HostedModel) -> dict[str, Any]:
         "model_id": model.pk,
         "name": model.name,
         "token": "wrong",
-        "file_id": "file-0",
-        "batch_id": "batch_0",
+        "file_id": file.public_id,
+        "batch_id": batch.public_id,
         "instrument": "live",
         "url": "no/such/page",
         "app_label": "accounts",
