@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("validating", "Validating"),
                             ("failed", "Failed"),
-                            ("in_progress", "In Progress"),
+                            ("in_progress", "In progress"),
                             ("finalizing", "Finalizing"),
                             ("completed", "Completed"),
                             ("expired", "Expired"),

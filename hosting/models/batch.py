@@ -42,7 +42,7 @@ class Batch(models.Model):
     class Status(models.TextChoices):
         VALIDATING = "validating"
         FAILED = "failed"
-        IN_PROGRESS = "in_progress"
+        IN_PROGRESS = "in_progress", "In progress"
         FINALIZING = "finalizing"
         COMPLETED = "completed"
         EXPIRED = "expired"

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError
 from django.utils import timezone
 
 from accounts.keys import create_api_key
 from accounts.models import User
-from hosting.actions import file_bytes
+from hosting.actions import file_bytes, files
 from hosting.actions.database_threads import in_database_thread
 from hosting.actions.files import delete_old_files
 from hosting.actions.my_data import delete_person
@@ -168,3 +169,15 @@ async def test_old_files_and_what_no_row_names_are_deleted(
     young.touch()
     assert await in_database_thread(delete_old_files)() == 1
     assert set(lying(data_folder)) == {kept.removeprefix("file-"), young.name}
+
+
+def test_a_row_that_cannot_be_made_leaves_no_bytes(
+    person: User, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("disk full")
+
+    monkeypatch.setattr(files, "add_row", fail)
+    with pytest.raises(OperationalError):
+        files.store_file(person, [LINES], filename="a", num_bytes=len(LINES))
+    assert lying(data_folder) == []

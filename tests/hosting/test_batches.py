@@ -111,7 +111,7 @@ def test_bytes_that_were_not_counted_are_written_over(
     batch = given(person, api_key, [line("a"), line("b")])
     turn()
     part = data_folder / "files" / f"{batch.output_file.hex}.part"
-    part.write_bytes(b'{"half a line, written by who died then')
+    part.write_bytes(b"written by who died then, and more than comes now " * 1000)
     finish(batch)
     ids = [one["custom_id"] for one in written(data_folder, batch.output_file)]
     assert sorted(ids) == ["a", "b"]
