@@ -20,14 +20,15 @@ def run_all(stop: threading.Event) -> None:
     What was made while the last batch ended is seen: whoever wanted to begin it met our lock.
     """
     while not stop.is_set() and Batch.objects.open().exists():
-        with _locked() as is_ours:
+        with locked() as is_ours:
             if not is_ours:
                 return
             Runner().run(stop)
 
 
 @contextmanager
-def _locked() -> Iterator[bool]:
+def locked() -> Iterator[bool]:
+    """Whether nobody else has it."""
     folder = Path(settings.DATA_DIR) / "run"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "batches.lock").open("w") as file:

@@ -13,6 +13,7 @@ from openai import OpenAI
 from openai.types import Batch
 
 from tests.stack import END_SECONDS, Stack
+from tests.tiny_encoders import make_encoder
 
 pytestmark = pytest.mark.stack
 ENDPOINTS = {
@@ -75,6 +76,20 @@ def test_every_line_is_answered_in_its_dialect(
     assert output[0]["response"]["body"]["usage"]["total_tokens"] > 0
     assert batch.id in [one.id for one in client.batches.list(limit=2)]
     assert batch.output_file_id in [one.id for one in client.files.list(purpose="batch_output")]
+
+
+def test_embeddings_are_the_same_as_one_by_one(stack: Stack, client: OpenAI) -> None:
+    url, name, text = "/v1/embeddings", "encoder-of-batches", "The cat sat."
+    make_encoder(stack.data_dir / name, "xlm-roberta")
+    stack.manage("add_model", str(stack.data_dir / name), "--name", name)
+    body = {"model": name, "input": [text, "A warm fire."], "encoding_format": "float"}
+    line = {"custom_id": "a", "method": "POST", "url": url, "body": body}
+    batch = over(stack, client, begin(client, json.dumps(line).encode(), url))
+    (answer,) = read(client, batch.output_file_id)
+    alone = client.embeddings.create(model=name, input=text, encoding_format="float")
+    vectors = [one["embedding"] for one in answer["response"]["body"]["data"]]
+    assert len(vectors) == 2
+    assert vectors[0] == pytest.approx(alone.data[0].embedding, abs=1e-4)
 
 
 def test_wrong_lines_fail_it_and_are_named(stack: Stack, client: OpenAI, demo: str) -> None:

@@ -19,7 +19,7 @@ from hosting.actions import file_bytes
 from hosting.actions.files import store_file
 from hosting.actions.reconcile import reconcile
 from hosting.actions.settling import settle_generation
-from hosting.batches.process import run_all
+from hosting.batches.process import locked, run_all
 from hosting.batches.runner import Runner
 from hosting.batches.shares import Shares
 from hosting.models import Batch, BatchAnswer, BatchLine, Generation, StoredFile
@@ -280,10 +280,24 @@ def test_without_an_engine_nothing_is_begun_and_nothing_fails(
     assert batch.status == "in_progress" and not Generation.objects.exists()
 
 
-def test_one_runner_at_a_time_and_it_ends_with_the_last_batch(
-    person: User, api_key: str, engine: ScriptedEngine, data_folder: Path
-) -> None:
-    batch = given(person, api_key, [line("a")])
+def test_one_runner_at_a_time(person: User, api_key: str) -> None:
+    batch = given(person, api_key, ["no json"])
+    with locked() as is_ours:
+        assert is_ours
+        run_all(threading.Event())
+    batch.refresh_from_db()
+    assert batch.status == "validating"
+
+
+def test_a_runner_ends_with_the_last_batch(person: User, api_key: str) -> None:
+    batch = given(person, api_key, ["no json"])
+    run_all(threading.Event())
+    batch.refresh_from_db()
+    assert batch.status == "failed"
+
+
+def test_a_runner_ends_when_it_is_told_to(person: User, api_key: str) -> None:
+    batch = given(person, api_key, ["no json"])
     stop = threading.Event()
     stop.set()
     run_all(stop)
