@@ -60,6 +60,16 @@ def turn(runner: Runner | None = None) -> None:
     (runner or Runner()).turn(open_ones)
 
 
+def turn_until_begun() -> None:
+    """Some lines are under way."""
+
+    def has_begun() -> bool:
+        turn()
+        return BatchLine.objects.exists()
+
+    wait_until(has_begun)
+
+
 def finish(batch: Batch, *, new_runners: bool = False) -> Batch:
     runner = Runner()
 
@@ -68,7 +78,7 @@ def finish(batch: Batch, *, new_runners: bool = False) -> Batch:
         batch.refresh_from_db()
         return not batch.is_open
 
-    wait_until(is_over)
+    wait_until(is_over, seconds=60)
     return batch
 
 
@@ -122,8 +132,7 @@ def test_an_answer_outlives_all_that_redis_knew(
 ) -> None:
     """It is paid: it is not computed, and paid, again."""
     batch = given(person, api_key, [line("a")])
-    turn()
-    turn()
+    turn_until_begun()
     generation = Generation.objects.get()
     wait_until(lambda: settle_generation(str(generation.pk)))
     engine._redis.flushall()
@@ -228,9 +237,7 @@ def test_what_is_not_done_in_time_is_told_in_the_file_of_errors(
 ) -> None:
     engine.script = engine.script[:-1]
     batch = given(person, api_key, [line(f"{number}") for number in range(12)])
-    turn()
-    turn()
-    assert BatchLine.objects.exists()
+    turn_until_begun()
     Batch.objects.update(expires_at=batch.created_at)
     batch = finish(batch)
     assert (batch.status, batch.num_failed) == ("expired", 12)
@@ -245,8 +252,7 @@ def test_access_that_ends_ends_the_batch(
 ) -> None:
     engine.script = engine.script[:-1]
     batch = given(person, api_key, [line(f"{number}") for number in range(12)])
-    turn()
-    turn()
+    turn_until_begun()
     if how == "person":
         User.objects.filter(pk=person.pk).update(is_active=False)
     elif how == "revoked":
@@ -310,8 +316,7 @@ def test_redis_is_lost_while_a_line_runs(
 ) -> None:
     engine.num_forgotten = 1
     batch = given(person, api_key, [line("a")])
-    turn()
-    turn()
+    turn_until_begun()
     wait_until(lambda: engine.num_forgotten == 0)
     Generation.objects.update(created_at=batch.created_at.replace(year=2020))
     reconcile()
