@@ -311,9 +311,10 @@ def test_no_script_gets_in_without_a_key_for_it(
     ended, revoked = create_api_key(user=stranger, name="revoked")
     ApiKey.objects.filter(pk=ended.pk).update(revoked_at=ended.created_at)
     body = {"model": "demo", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
-    body |= {"prompt": "x", "input": "x", "query": "x", "documents": ["x"]}
     given = {"model": "demo", "input": "x"}
     other_body = {"v1/responses": given, "v1/responses/input_tokens": given}
+    other_body["v1/chat/completions"] = body
+    body = body | {"prompt": "x", "input": "x", "query": "x", "documents": ["x"]}
     refused = {"": 401, "sk-hearth-wrong": 401, revoked: 401, limited: 403, unmodelled: 403}
     faults = []
     for route, who in WHO_MAY.items():
