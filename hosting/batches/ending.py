@@ -98,6 +98,8 @@ class Ending:
         stops_with: Batch.Status | None,
     ) -> Results | TryAgain:
         raw = self._raw(line)
+        if raw is None:
+            return output_lines.dropped(generations)  # whose answer it is was in the file
         request = read_request(raw.text, self._batch.endpoint)
         try:
             if None in line.generations:
@@ -141,9 +143,13 @@ class Ending:
             return Results()
         return output_lines.expired(request.custom_id)
 
-    def _raw(self, line: BatchLine) -> RawLine:
+    def _raw(self, line: BatchLine) -> RawLine | None:
+        """None: the file is gone, and the batch ends with that."""
         path = path_of(self._batch.input_file)
-        return next(lines_from(path, number=line.number, offset=line.offset))
+        try:
+            return next(lines_from(path, number=line.number, offset=line.offset))
+        except FileNotFoundError:
+            return None
 
     def _next_raw(self) -> RawLine | None:
         batch = self._batch

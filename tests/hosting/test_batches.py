@@ -359,3 +359,20 @@ def test_who_has_less_under_way_comes_first(person: User, stranger: User, api_ke
         shares.add(batch, 2 if batch is mine else 1)
         turns.append("mine" if batch is mine else "other")
     assert turns == ["mine", "other", "other", "mine", "other", "other"]
+
+
+def test_a_batch_ends_when_its_file_is_gone_while_lines_are_under_way(
+    person: User, api_key: str, engine: ScriptedEngine
+) -> None:
+    batch = given(person, api_key, [line("1"), line("2")])
+    turn_until_begun()
+    file_bytes.path_of(batch.input_file).unlink()
+
+    def has_ended() -> bool:
+        turn()
+        batch.refresh_from_db()
+        return not batch.is_open
+
+    wait_until(has_ended)
+    assert batch.status == Batch.Status.FAILED
+    assert batch.errors[0]["code"] == "file_not_found"
