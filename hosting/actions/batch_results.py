@@ -209,4 +209,7 @@ def _change(batch: Batch, before: str, **fields: Any) -> None:
 
 
 def _written(file_id: uuid.UUID, after: int, data: bytes) -> int:
-    return file_bytes.append(file_id, after, data) if data else after
+    if not data:
+        return after
+    file_bytes.check_room(len(data))
+    return file_bytes.append(file_id, after, data)

@@ -376,3 +376,23 @@ def test_a_batch_ends_when_its_file_is_gone_while_lines_are_under_way(
     wait_until(has_ended)
     assert batch.status == Batch.Status.FAILED
     assert batch.errors[0]["code"] == "file_not_found"
+
+
+def test_answers_leave_the_disk_the_room_that_uploads_leave(
+    person: User, api_key: str, engine: ScriptedEngine, settings: Any
+) -> None:
+    batch = given(person, api_key, [line("1")])
+    turn_until_begun()
+    settings.MIN_FREE_DISK_BYTES = 2**60
+
+    def has_ended() -> bool:
+        turn()
+        return not Generation.objects.open().exists()
+
+    wait_until(has_ended)
+    turn()
+    batch.refresh_from_db()
+    assert batch.output_bytes == 0
+    assert BatchLine.objects.exists()
+    settings.MIN_FREE_DISK_BYTES = 0
+    assert finish(batch).num_completed == 1
