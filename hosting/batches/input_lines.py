@@ -17,6 +17,7 @@ from hosting.json_body import BadJson, read_json
 from hosting.models import Batch
 
 MAX_LINES = 50_000
+MAX_NUMBER = 2 * MAX_LINES  # empty ones count: to pass by millions of them holds up other batches
 MAX_ERRORS = 50  # told of one batch
 MAX_ID_CHARACTERS = 512
 
@@ -63,13 +64,14 @@ class Verdict:
 
 
 def lines_from(path: Path, *, number: int = 1, offset: int = 0) -> Iterator[RawLine]:
-    """From there to the end, but for empty ones. A line that is too long ends in its middle."""
+    """From there to the end, but for empty ones. A line that is too long ends in its middle, and
+    what has too many with the first that is too much."""
     limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1
     with path.open("rb") as file:
         file.seek(offset)
-        while text := file.readline(limit):
+        while number <= MAX_NUMBER + 1 and (text := file.readline(limit)):
             end = offset + len(text)
-            if text.strip():
+            if text.strip() or number > MAX_NUMBER:
                 yield RawLine(number=number, offset=offset, end=end, text=text)
             number, offset = number + 1, end
 
@@ -132,6 +134,9 @@ class _Checker:
     def check(self, line: RawLine) -> None:
         self.num_lines += 1
         try:
+            if line.number > MAX_NUMBER:
+                message = f"A file may have {MAX_NUMBER:,} lines, empty ones among them."
+                raise LineError("too_many_lines", message)
             if self.num_lines > MAX_LINES:
                 raise LineError("too_many_lines", f"A batch may have {MAX_LINES:,} requests.")
             request = read_request(line.text, self._batch.endpoint)
