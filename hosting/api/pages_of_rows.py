@@ -25,7 +25,7 @@ def read_wanted(query: Mapping[str, str], *, usual: int, most: int) -> Wanted:
     if order not in ("asc", "desc"):
         raise invalid("order", "'order' must be asc or desc.")
     told = query.get("limit", str(usual))
-    if not told.isascii() or not told.isdigit() or not 1 <= int(told[:9]) <= most:
+    if not told.isascii() or not told.isdigit() or len(told) > 9 or not 1 <= int(told) <= most:
         raise invalid("limit", f"'limit' must be a number from 1 to {most}.")
     return Wanted(limit=int(told), is_oldest_first=order == "asc")
 
