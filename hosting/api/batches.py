@@ -24,7 +24,7 @@ from hosting.models import Batch
 
 _MOST_LISTED = 100
 _MOST_PAIRS = 16
-_REFUSALS = dict.fromkeys((400, 401, 403, 404, 413, 500, 503), Error)
+_REFUSALS = dict.fromkeys((400, 401, 403, 404, 413, 415, 500, 503), Error)
 
 
 class Metadata(serializers.DictField):

@@ -12,7 +12,7 @@ from rest_framework.serializers import Serializer
 from hosting.api.repeat_key import HEADER, MAX_CHARACTERS, PATTERN
 from hosting.api.schema_shapes import Error
 
-REFUSALS = (400, 401, 403, 404, 413, 429, 500, 503)
+REFUSALS = (400, 401, 403, 404, 413, 415, 429, 500, 503)
 _REUSED_KEY = 422
 _KEY = OpenApiParameter(
     HEADER,

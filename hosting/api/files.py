@@ -35,7 +35,7 @@ _UPLOAD = {
     },
 }
 _REFUSALS = dict.fromkeys((400, 401, 403, 404, 500, 503), Error)
-_MORE_REFUSALS = dict.fromkeys((413, 507), Error)
+_MORE_REFUSALS = dict.fromkeys((413, 415, 507), Error)
 
 
 class Files(AwaitedView):

@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def manage(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environ = clear_settings(dict(os.environ)) | {"HEARTH_DATA_DIR": str(data_dir)}
+    own = {"HEARTH_DATA_DIR": str(data_dir), "DATABASE_URL": ""}
+    environ = clear_settings(dict(os.environ)) | own
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=ROOT,
