@@ -31,6 +31,7 @@ _LEDGER_KINDS = {
     Generation.Kind.TITLE: UsageRecord.Kind.INTERNAL,
     Generation.Kind.BATCH: UsageRecord.Kind.API,
 }
+_OF_CONVERSATIONS = (Generation.Kind.CHAT, Generation.Kind.TITLE)
 
 
 def settle_generation(request_id: str) -> bool:
@@ -164,10 +165,7 @@ def _usage_record(generation: Generation, outcome: Outcome) -> UsageRecord:
 def _announce_end(generation: Generation) -> None:
     conversation = generation.conversation
     if conversation is None:
-        if generation.kind in (
-            Generation.Kind.CHAT,
-            Generation.Kind.TITLE,
-        ):  # deleted while it was answered
+        if generation.kind in _OF_CONVERSATIONS:  # it was deleted while it was answered
             forget_events([str(generation.pk)])
         return
     hint(person_id=generation.user_id, conversation_id=conversation.pk)

@@ -76,9 +76,7 @@ class BatchAdmin(OwnedRowsAdmin):
             question="Cancel these batches?",
             consequence="What runs of them ends now. What is done can be read by their people.",
             button="Cancel batches",
-            describe=lambda batch: (
-                f"{batch.user}, {self.progress(batch)}, since {self.when(batch)}"
-            ),
+            describe=self._whose,
         )
         if page is not None:
             return page

@@ -152,11 +152,11 @@ def _kept_seconds(form: Any) -> int | None:
         raise invalid("expires_after[anchor]", "This must be created_at.")
     told = form.get("expires_after[seconds]", "")
     if told.isascii() and told.isdigit() and len(told) < 9:
-        return checked_seconds(int(told), "expires_after[seconds]")
+        return _checked_seconds(int(told), "expires_after[seconds]")
     raise invalid("expires_after[seconds]", "This must be a whole number.")
 
 
-def checked_seconds(seconds: int, field: str) -> int:
+def _checked_seconds(seconds: int, field: str) -> int:
     """Raises ApiError."""
     if not LEAST_KEPT_SECONDS <= seconds <= MOST_KEPT_SECONDS:
         message = f"This must be from {LEAST_KEPT_SECONDS} to {MOST_KEPT_SECONDS}."

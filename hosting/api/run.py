@@ -132,7 +132,7 @@ class Run:
             next_one = await self._following.next(within_seconds=HEARTBEAT_SECONDS)
             await self._hold()
             if next_one is not None:
-                check_goes_on(next_one[1])
+                _check_goes_on(next_one[1])
             yield next_one
 
     async def _admission(self) -> None:
@@ -144,7 +144,7 @@ class Run:
             if numbered is None:
                 await in_database_thread(abandon_generations)(self._generations)
                 raise errors.engine_unavailable()
-            check_goes_on(numbered[1])
+            _check_goes_on(numbered[1])
             unanswered.discard(numbered[0])
             self._backlog.append(numbered)
 
@@ -235,7 +235,7 @@ async def _begin_when_an_engine_lives(call: Call) -> Served:
     raise errors.engine_unavailable()
 
 
-def check_goes_on(event: wire.Event) -> None:
+def _check_goes_on(event: wire.Event) -> None:
     if isinstance(event, (wire.Refused, wire.Failed)):
         raise errors.of_event(event)
     if isinstance(event, wire.Finished) and event.reason == wire.FinishReason.CANCELLED:

@@ -32,6 +32,7 @@ _Status = Batch.Status
 _REASONS = {
     "key_expired": "The API key that made this batch has ended, or its person was switched off.",
     "file_not_found": "The input file is not there any more.",
+    "server_error": "Something is wrong with this batch. What is done of it can be read.",
 }
 
 logger = logging.getLogger(__name__)
@@ -155,6 +156,12 @@ class Ending:
         batch = self._batch
         path = path_of(batch.input_file)
         return next(lines_from(path, number=batch.next_line, offset=batch.next_offset), None)
+
+
+def cut_off(batch: Batch, lines: Sequence[BatchLine]) -> None:
+    """Ends what cannot be ended as it should. What is written of it can be read."""
+    stop_lines(lines)
+    end_batch(batch, _Status.FAILED, [_told("server_error")])
 
 
 def _is_over(line: BatchLine, ended: Mapping[str, Generation], *, is_stopping: bool) -> bool:

@@ -23,7 +23,7 @@ _EXPIRED = {
 def answered(custom_id: str, body: dict[str, Any], generations: Sequence[Generation]) -> Results:
     response = _response(200, body, str(generations[0].pk))
     return Results(
-        output=_line(custom_id, response=response), num_completed=1, usage=usage_of(generations)
+        output=_line(custom_id, response=response), num_completed=1, usage=_sum(generations)
     )
 
 
@@ -34,19 +34,17 @@ def refused(
     request_id = str(generations[0].pk if generations else uuid.uuid4())
     response = _response(status, body, request_id)
     return Results(
-        errors=_line(custom_id, response=response), num_failed=1, usage=usage_of(generations)
+        errors=_line(custom_id, response=response), num_failed=1, usage=_sum(generations)
     )
 
 
 def expired(custom_id: str, generations: Sequence[Generation] = ()) -> Results:
-    return Results(
-        errors=_line(custom_id, error=_EXPIRED), num_failed=1, usage=usage_of(generations)
-    )
+    return Results(errors=_line(custom_id, error=_EXPIRED), num_failed=1, usage=_sum(generations))
 
 
 def dropped(generations: Sequence[Generation]) -> Results:
     """Of a batch that is stopped. What it has cost counts."""
-    return Results(usage=usage_of(generations))
+    return Results(usage=_sum(generations))
 
 
 def together(many: Sequence[Results]) -> Results:
@@ -57,10 +55,6 @@ def together(many: Sequence[Results]) -> Results:
         num_failed=sum(one.num_failed for one in many),
         usage=_sum([one.usage for one in many]),
     )
-
-
-def usage_of(generations: Sequence[Generation]) -> wire.Usage:
-    return _sum(generations)
 
 
 def _sum(many: Sequence[Generation | wire.Usage]) -> wire.Usage:

@@ -8,6 +8,7 @@ waits for rows, not for events, so nothing is lost with Redis either.
 
 from __future__ import annotations
 
+import datetime
 import logging
 import threading
 import time
@@ -15,17 +16,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from django.db import close_old_connections
+from django.utils import timezone
 
 from hosting.actions.batch_results import BatchChanged, begin_batch, ended_of, refuse_batch
 from hosting.actions.file_bytes import path_of
 from hosting.batches.beginning import Beginning
-from hosting.batches.ending import Ending, ending_of
+from hosting.batches.ending import Ending, cut_off, ending_of
 from hosting.batches.input_lines import look_through
 from hosting.batches.shares import Shares
 from hosting.models import Batch, BatchLine, Generation
 
 TURN_SECONDS = 0.5
 _PAUSE_SECONDS = 30.0  # of a batch that something is wrong with
+_GRACE = datetime.timedelta(hours=1)  # then it ends, with its window over
 _MOST_BEGUN = 50  # in one turn
 
 _Lines = dict[Batch, list[BatchLine]]
@@ -59,11 +62,12 @@ class Runner:
         self._begin_more(batches, _lines_of(batches))
 
     def _go_on(self, batch: Batch, lines: list[BatchLine], ended: Mapping[str, Generation]) -> None:
+        if batch in self._paused_until and batch.expires_at + _GRACE < timezone.now():
+            return cut_off(batch, lines)
         stops_with = ending_of(batch)
         if batch.status == Batch.Status.VALIDATING and stops_with is None:
-            _look_through(batch)
-        else:
-            Ending(batch, self._beginning).go_on(lines, ended, stops_with)
+            return _look_through(batch)
+        return Ending(batch, self._beginning).go_on(lines, ended, stops_with)
 
     def _begin_more(self, batches: Sequence[Batch], lines: _Lines) -> None:
         self._beginning.forget_others(line for some in lines.values() for line in some)
@@ -90,11 +94,12 @@ class Runner:
 
     @contextmanager
     def _apart(self, batch: Batch) -> Iterator[None]:
-        """What goes wrong with one batch holds up no other, and is tried again."""
+        """What goes wrong with one batch holds up no other, and is tried again until its window is
+        over."""
         try:
             yield
         except BatchChanged:
-            self._paused_until[batch] = 0.0  # the next turn sees how it is now
+            logger.info("changed meanwhile: %s", batch)  # the next turn sees how it is now
         except Exception:
             logger.exception("put off: %s", batch)
             self._paused_until[batch] = time.monotonic() + _PAUSE_SECONDS
