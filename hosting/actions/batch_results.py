@@ -130,7 +130,9 @@ def write_results(
         BatchAnswer.objects.filter(
             generation_id__in=[pk for line in done for pk in line.begun]
         ).delete()
-        BatchLine.objects.filter(pk__in=[line.pk for line in done]).delete()
+        rows = BatchLine.objects.filter(pk__in=[line.pk for line in done])
+        if rows.delete()[0] != len(done):  # some of them were written before
+            raise BatchChanged
     batch.output_bytes, batch.error_bytes = output, errors
     if after is not None:
         _go_to(batch, after)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from django.utils import timezone
 
@@ -13,6 +13,7 @@ from hosting.actions.batch_results import (
     Next,
     begin_line,
     begin_line_again,
+    ended_of,
     write_results,
 )
 from hosting.actions.file_bytes import path_of
@@ -42,16 +43,18 @@ class Beginning:
     def is_waiting(self, batch: Batch) -> bool:
         return time.monotonic() < self._waiting_until.get(batch, 0.0)
 
-    def begin_one(self, batch: Batch, lines: Sequence[BatchLine]) -> int | None:
+    def begin_one(self, batch: Batch, lines: list[BatchLine]) -> int | None:
         """How many generations it began, 0 for a line that is refused; None: nothing may begin now.
 
-        `lines` are those under way. Raises BatchChanged, DiskFull.
+        `lines` are those under way; one that is tried again is taken out. Raises BatchChanged,
+        DiskFull.
         """
         again = next((line for line in lines if None in line.generations), None)
         if again is not None and again.again_at is not None and again.again_at > timezone.now():
             return None
         offset, number = batch.next_offset, batch.next_line
         if again is not None:
+            lines.remove(again)
             offset, number = again.offset, again.number
         raw = next(lines_from(path_of(batch.input_file), number=number, offset=offset), None)
         return None if raw is None else self._begin(batch, raw, again)
@@ -104,7 +107,8 @@ class Beginning:
 def _refuse(
     batch: Batch, raw: RawLine, request: LineRequest, error: ApiError, again: BatchLine | None
 ) -> int:
-    result = output_lines.refused(batch, request.custom_id, error)
+    done = list(ended_of([again]).values()) if again is not None else []
+    result = output_lines.refused(batch, request.custom_id, error, done)
     if again is not None:
         write_results(batch, result, done=[again])
     else:
