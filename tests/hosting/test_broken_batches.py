@@ -37,12 +37,19 @@ __all__ = ["data_folder"]
 pytestmark = pytest.mark.usefixtures("model")
 
 
+def all_are_settled() -> bool:
+    for one in Generation.objects.open():
+        settle_generation(str(one.pk))
+    return not Generation.objects.open().exists()
+
+
 def test_what_cannot_go_on_ends_an_hour_after_its_window(
     person: User, api_key: str, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runners, "_PAUSE_SECONDS", 0.0)
     broken = given(person, api_key, [line("1"), line("2")])
     turn_until_begun()
+    wait_until(all_are_settled)
     os.truncate(file_bytes.path_of(broken.input_file), 0)
     runner = Runner()
     for hours_left, is_open in ((1, True), (-0.5, True), (-1.5, False)):
@@ -78,7 +85,7 @@ def test_a_line_that_is_refused_when_tried_again_is_told_once_with_its_cost(
     caplog.set_level("INFO")
     batch = given(person, api_key, [line("1", body=QUESTION | {"n": 2})])
     turn_until_begun()
-    wait_until(lambda: all(settle_generation(pk) for pk in BatchLine.objects.get().begun))
+    wait_until(all_are_settled)
     first, _ = BatchLine.objects.get().generations
     BatchLine.objects.update(generations=[first, None])
     error = ApiError(403, "model_not_allowed", "Not any more.")
