@@ -26,7 +26,8 @@ from hosting.batches.input_lines import look_through
 from hosting.batches.shares import Shares
 from hosting.models import Batch, BatchLine, Generation
 
-TURN_SECONDS = 0.5
+_WAITING_SECONDS = 0.5  # between turns
+_MOVING_SECONDS = 0.1  # after one in which lines ended or began
 _PAUSE_SECONDS = 30.0  # of a batch that something is wrong with
 _GRACE = datetime.timedelta(hours=1)  # then it ends, with its window over
 _MOST_BEGUN = 50  # in one turn
@@ -49,17 +50,20 @@ class Runner:
             batches = list(Batch.objects.open().select_related("user", "api_key"))
             if not batches:
                 return
-            self.turn(batches)
-            stop.wait(TURN_SECONDS)
+            has_moved = self.turn(batches)
+            stop.wait(_MOVING_SECONDS if has_moved else _WAITING_SECONDS)
 
-    def turn(self, batches: Sequence[Batch]) -> None:
+    def turn(self, batches: Sequence[Batch]) -> bool:
+        """Whether lines ended or began."""
         batches = [one for one in batches if not self._is_paused(one)]
         lines = _lines_of(batches)
         ended = ended_of([line for some in lines.values() for line in some])
         for batch in batches:
             with self._apart(batch):
                 self._go_on(batch, lines[batch], ended)
-        self._begin_more(batches, _lines_of(batches))
+        left = _lines_of(batches)
+        num_ended = _num_in(lines) - _num_in(left)
+        return self._begin_more(batches, left) or num_ended > 0
 
     def _go_on(self, batch: Batch, lines: list[BatchLine], ended: Mapping[str, Generation]) -> None:
         if batch in self._paused_until and batch.expires_at + _GRACE < timezone.now():
@@ -69,21 +73,24 @@ class Runner:
             return _look_through(batch)
         return Ending(batch, self._beginning).go_on(lines, ended, stops_with)
 
-    def _begin_more(self, batches: Sequence[Batch], lines: _Lines) -> None:
+    def _begin_more(self, batches: Sequence[Batch], lines: _Lines) -> bool:
         self._beginning.forget_others(line for some in lines.values() for line in some)
         shares = Shares(lines)
         ready = [one for one in batches if self._may_begin(one)]
+        has_begun = False
         for _ in range(_MOST_BEGUN):
             batch = shares.next_of(ready)
             if batch is None:
-                return
+                break
             num_begun = None
             with self._apart(batch):
                 num_begun = self._beginning.begin_one(batch, lines[batch])
             if num_begun is None:
                 ready.remove(batch)
             else:
+                has_begun = True
                 shares.add(batch, num_begun)
+        return has_begun
 
     def _may_begin(self, batch: Batch) -> bool:
         is_running = batch.status == Batch.Status.IN_PROGRESS and ending_of(batch) is None
@@ -111,6 +118,10 @@ def _look_through(batch: Batch) -> None:
         refuse_batch(batch, found.errors)
     else:
         begin_batch(batch, num_lines=found.num_lines, model_name=found.model_name)
+
+
+def _num_in(lines: _Lines) -> int:
+    return sum(len(some) for some in lines.values())
 
 
 def _lines_of(batches: Sequence[Batch]) -> _Lines:

@@ -53,7 +53,7 @@ def given(person: User, api_key: str, lines: list[Any], **fields: Any) -> Batch:
 
 
 def turn(runner: Runner | None = None) -> None:
-    """What would come in half a second, after what has ended was settled."""
+    """What would come next, after what has ended was settled."""
     for one in Generation.objects.open():
         settle_generation(str(one.pk))
     open_ones = list(Batch.objects.open().select_related("user", "api_key"))
