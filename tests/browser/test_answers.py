@@ -142,3 +142,11 @@ def _wait_until_stored(chat: Chat) -> None:
         }""",
         timeout=ANSWER_MS,
     )
+
+
+def test_a_double_click_on_send_does_not_stop_the_answer(chat: Chat) -> None:
+    chat.field.fill("Introduce yourself")
+    chat.page.get_by_role("button", name="Send", exact=True).dblclick()
+    chat.whole_answer()
+    expect(chat.last_answer.locator(".answer-stats")).to_be_visible()
+    expect(chat.last_answer.get_by_text("This answer was stopped.")).to_be_hidden()

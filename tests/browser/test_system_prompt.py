@@ -71,3 +71,23 @@ def test_a_prompt_may_be_longer_than_what_browsers_send_behind_a_page(chat: Chat
     chat.change_conversation({"system_prompt": PROMPT * 5000})
     chat.page.reload()
     expect(chat.page.get_by_label("System prompt")).to_have_value(PROMPT * 5000)
+
+
+def test_a_prompt_for_a_new_chat_waits_for_its_first_message(chat: Chat) -> None:
+    chat.ask("Introduce yourself")
+    begin_another(chat.page)
+    chat.page.locator("#settings-button").click()
+    field = chat.page.get_by_label("System prompt")
+    field.click()
+    chat.page.keyboard.type(PROMPT)
+    chat.page.reload()
+    expect(field).to_have_value(PROMPT)
+    chat.rows.first.get_by_role("link").click()
+    expect(field).to_have_value("")
+    begin_another(chat.page)
+    expect(field).to_have_value(PROMPT)
+    chat.ask("What can Hearth do?")
+    chat.page.reload()
+    expect(field).to_have_value(PROMPT)  # the conversation's own by now
+    begin_another(chat.page)
+    expect(field).to_have_value("")

@@ -53,7 +53,7 @@ export class ChatPage {
     });
     this.scroll = new ScrollKeeper(byId("scroller"), byId("thread"), byId("jump"));
     this.sidebar = new Sidebar();
-    this.settings = new Settings({ onSystemPrompt: (text) => this.#saveDetails({ system_prompt: text }) });
+    this.settings = new Settings({ onSystemPrompt: (text) => this.#keepSystemPrompt(text) });
     this.list = new ConversationList({
       onOpen: (id) => this.#go(id),
       onDeleted: (id) => id === this.#conversation.id && this.#go(null),
@@ -141,7 +141,7 @@ export class ChatPage {
     this.#conversation = conversation;
     this.composer.showNotice("");
     if (!this.composer.isWaiting) this.composer.giveBack(this.#drafts.take(id));
-    this.settings.systemPrompt = "";
+    this.settings.systemPrompt = id ? "" : this.#drafts.systemPrompt;
     byId("scroller").setAttribute("aria-busy", String(Boolean(id)));
     this.#show();
     if (isPointerFine()) this.composer.focus();
@@ -210,12 +210,14 @@ export class ChatPage {
       ...this.#choice(),
       ...(isNew && systemPrompt ? { system_prompt: systemPrompt } : {}),
     };
+    if (isNew) this.#drafts.systemPrompt = "";
     const sent = conversation.send({ id: this.#ids.of(message), ...message });
     this.scroll.toEnd();
     if (isPointerFine()) this.composer.focus();
     try {
       await sent;
     } catch (error) {
+      if (isNew) this.#drafts.systemPrompt = systemPrompt;
       return this.#onSendFailed(conversation, content, error);
     }
     this.#ids.forget(message);
@@ -302,6 +304,12 @@ export class ChatPage {
     this.#showReady();
     if (isByPerson && model) this.#saveDetails({ model: model.name });
     if (isByPerson) this.composer.focus();
+  }
+
+  /** Of a chat that has not begun until its first message. @param {string} text */
+  #keepSystemPrompt(text) {
+    if (this.#conversation.id) this.#saveDetails({ system_prompt: text });
+    else this.#drafts.systemPrompt = text;
   }
 
   /** @param {object} changes of the conversation, if the server knows it yet */

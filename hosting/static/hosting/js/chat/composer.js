@@ -29,6 +29,10 @@ export class Composer {
       event.preventDefault();
       this.#act();
     });
+    this.button.addEventListener("click", (event) => {
+      const isSecondOfDoubleClick = event.detail === 2;
+      if (isSecondOfDoubleClick && this.#isRunning) event.preventDefault(); // the first one sent
+    });
     this.field.addEventListener("keydown", (event) => this.#onKey(event));
     this.field.addEventListener("input", () => this.#onInput());
     this.text = this.text || drafts.typed;

@@ -15,6 +15,15 @@ export class Drafts {
     keepIfPossible(this.#typedKey, text);
   }
 
+  /** The system prompt of a chat that has not begun. */
+  get systemPrompt() {
+    return sessionStorage.getItem(this.#promptKey) ?? "";
+  }
+
+  set systemPrompt(text) {
+    keepIfPossible(this.#promptKey, text);
+  }
+
   /** Until the conversation is open again. @param {string | null} conversation null: a new one @param {string} text */
   keep(conversation, text) {
     const both = [this.take(conversation), text].filter(Boolean).join("\n\n");
@@ -30,6 +39,10 @@ export class Drafts {
 
   get #typedKey() {
     return `hearth-draft-${this.person}`;
+  }
+
+  get #promptKey() {
+    return `hearth-prompt-${this.person}`;
   }
 
   /** @param {string | null} conversation */
