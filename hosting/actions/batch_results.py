@@ -43,6 +43,7 @@ class Results:
     errors: bytes = b""
     num_completed: int = 0
     num_failed: int = 0
+    num_expired: int = 0  # of those that failed
     usage: wire.Usage = dataclasses.field(default_factory=lambda: wire.Usage(prompt_tokens=0))
 
 
@@ -118,6 +119,7 @@ def write_results(
             error_bytes=errors,
             num_completed=F("num_completed") + results.num_completed,
             num_failed=F("num_failed") + results.num_failed,
+            num_expired=F("num_expired") + results.num_expired,
             prompt_tokens=F("prompt_tokens") + results.usage.prompt_tokens,
             cached_tokens=F("cached_tokens") + results.usage.cached_tokens,
             completion_tokens=F("completion_tokens") + results.usage.completion_tokens,

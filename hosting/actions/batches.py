@@ -31,8 +31,9 @@ def create_batch(
     endpoint: str,
     metadata: dict[str, str] | None,
     output_kept_seconds: int | None = None,
+    num_lines: int = 0,
 ) -> Batch:
-    """It is looked through and begun in the background. Raises Refusal."""
+    """It is looked through and begun in the background. `num_lines`, if known. Raises Refusal."""
     with transaction.atomic():
         User.objects.hold(user.pk)  # nobody deletes the file meanwhile
         file = get_file(user, input_file_id, field="input_file_id")
@@ -46,6 +47,7 @@ def create_batch(
             metadata=metadata,
             input_file=file.pk,
             output_kept_seconds=output_kept_seconds,
+            num_lines=num_lines,
         )
         transaction.on_commit(partial(enqueue, "run_batches"))
     return batch

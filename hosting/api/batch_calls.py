@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from hosting.actions.message_batches import ENDPOINT as MESSAGES
 from hosting.api.answer_view import AnswerView
+from hosting.api.anthropic import Messages
 from hosting.api.chat_completions import ChatCompletions
 from hosting.api.completions import Completions
 from hosting.api.dialect import Call, Caller
@@ -21,8 +23,9 @@ _VIEWS: dict[str, type[AnswerView]] = {
     "/v1/completions": Completions,
     "/v1/responses": Responses,
     "/v1/embeddings": Embeddings,
+    MESSAGES: Messages,
 }
-ENDPOINTS = tuple(_VIEWS)
+ENDPOINTS = tuple(address for address in _VIEWS if address != MESSAGES)  # of files of requests
 
 
 def read_call(batch: Batch, body: dict[str, Any]) -> Call:

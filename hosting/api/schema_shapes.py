@@ -217,3 +217,37 @@ class BatchObject(serializers.Serializer[Any]):
 
 class BatchList(ListPage):
     data = BatchObject(many=True)
+
+
+class MessageOfBatch(serializers.Serializer[Any]):
+    custom_id = serializers.RegexField(r"^[A-Za-z0-9_-]{1,64}$")
+    params = serializers.DictField(help_text="The body of a call of /v1/messages.")
+
+
+class MessageBatchRequest(serializers.Serializer[Any]):
+    requests = MessageOfBatch(many=True)
+
+
+class MessageBatch(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    type = serializers.CharField()
+    processing_status = serializers.ChoiceField(choices=("in_progress", "canceling", "ended"))
+    request_counts = serializers.DictField(child=serializers.IntegerField())
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    cancel_initiated_at = serializers.DateTimeField(allow_null=True)
+    archived_at = serializers.DateTimeField(allow_null=True)
+    results_url = serializers.CharField(allow_null=True)
+
+
+class MessageBatchList(serializers.Serializer[Any]):
+    data = MessageBatch(many=True)
+    has_more = serializers.BooleanField()
+    first_id = serializers.CharField(allow_null=True)
+    last_id = serializers.CharField(allow_null=True)
+
+
+class DeletedMessageBatch(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    type = serializers.CharField()

@@ -12,6 +12,12 @@ from hosting.api.chat_completions import ChatCompletions
 from hosting.api.completions import Completions
 from hosting.api.embeddings import Embeddings
 from hosting.api.files import FileContent, Files, OneFile
+from hosting.api.message_batches import (
+    CancelMessageBatch,
+    MessageBatches,
+    MessageBatchResults,
+    OneMessageBatch,
+)
 from hosting.api.models import Models, OneModel
 from hosting.api.no_view import unknown_address
 from hosting.api.rerank import Rerank
@@ -28,6 +34,10 @@ urlpatterns = [
     path("responses/input_tokens", CountInputTokens.as_view()),
     path("messages", Messages.as_view()),
     path("messages/count_tokens", CountTokens.as_view()),
+    path("messages/batches", MessageBatches.as_view()),
+    path("messages/batches/<str:batch_id>", OneMessageBatch.as_view()),
+    path("messages/batches/<str:batch_id>/cancel", CancelMessageBatch.as_view()),
+    path("messages/batches/<str:batch_id>/results", MessageBatchResults.as_view()),
     path("embeddings", Embeddings.as_view()),
     path("rerank", Rerank.as_view()),
     path("batches", Batches.as_view()),

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from hosting.actions.admission import check_may_use
 from hosting.actions.conversations import get_servable_model
+from hosting.actions.message_batches import ENDPOINT as MESSAGES
 from hosting.actions.refusals import Refusal
 from hosting.json_body import BadJson, read_json
 from hosting.models import Batch
@@ -153,11 +154,16 @@ class _Checker:
         self._seen.add(digest)
 
     def _check_model(self, name: Any) -> None:
+        """Results of Anthropic's form tell of it themselves."""
         if not isinstance(name, str) or not name:
-            raise LineError("invalid_value", "'model' must be a model's name.", "body.model")
-        if name not in self._models:
-            self._models[name] = self._refused_model(name)
-        if (error := self._models[name]) is not None:
+            error: LineError | None = LineError(
+                "invalid_value", "'model' must be a model's name.", "body.model"
+            )
+        elif name not in self._models:
+            error = self._models[name] = self._refused_model(name)
+        else:
+            error = self._models[name]
+        if error is not None and self._batch.endpoint != MESSAGES:
             raise error
 
     def _refused_model(self, name: str) -> LineError | None:

@@ -39,7 +39,8 @@ def refused(
 
 
 def expired(custom_id: str, generations: Sequence[Generation] = ()) -> Results:
-    return Results(errors=_line(custom_id, error=_EXPIRED), num_failed=1, usage=_sum(generations))
+    line = _line(custom_id, error=_EXPIRED)
+    return Results(errors=line, num_failed=1, num_expired=1, usage=_sum(generations))
 
 
 def dropped(generations: Sequence[Generation]) -> Results:
@@ -53,6 +54,7 @@ def together(many: Sequence[Results]) -> Results:
         errors=b"".join(one.errors for one in many),
         num_completed=sum(one.num_completed for one in many),
         num_failed=sum(one.num_failed for one in many),
+        num_expired=sum(one.num_expired for one in many),
         usage=_sum([one.usage for one in many]),
     )
 

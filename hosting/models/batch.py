@@ -76,6 +76,7 @@ class Batch(models.Model):
     num_lines = models.PositiveIntegerField(default=0)
     num_completed = models.PositiveIntegerField(default=0)
     num_failed = models.PositiveIntegerField(default=0)
+    num_expired = models.PositiveIntegerField(default=0)  # of those that failed
     prompt_tokens = models.PositiveBigIntegerField(default=0)
     cached_tokens = models.PositiveBigIntegerField(default=0)
     completion_tokens = models.PositiveBigIntegerField(default=0)
@@ -124,6 +125,11 @@ class Batch(models.Model):
     @property
     def num_done(self) -> int:
         return self.num_completed + self.num_failed
+
+    @property
+    def written_files(self) -> list[uuid.UUID]:
+        sizes = ((self.output_file, self.output_bytes), (self.error_file, self.error_bytes))
+        return [file_id for file_id, num_bytes in sizes if num_bytes]
 
     @property
     def output_file_id(self) -> str | None:

@@ -110,6 +110,17 @@ def test_it_raises_what_fits(results: Results, case: str, raised: str, status: i
     assert "> 4096 maximum" in results["too_long"]["message"]
 
 
+def test_it_reads_the_results_of_a_batch(results: Results) -> None:
+    batch = results["batch"]
+    answers = {one["custom_id"]: one["result"] for one in batch["results"]}
+    assert answers["good"]["message"]["content"] == results["text"]["content"]
+    assert answers["bad"]["error"]["error"]["type"] == "invalid_request_error"
+    counts = batch["made"]["request_counts"]
+    assert (counts["succeeded"], counts["errored"], counts["processing"]) == (1, 1, 0)
+    assert batch["made"]["id"] in batch["listed"]
+    assert batch["deleted"] == {"id": batch["made"]["id"], "type": "message_batch_deleted"}
+
+
 def test_usage_is_what_the_ledger_has(results: Results, stack: Stack) -> None:
     stack.wait_settled()
     for case in ("text", "tool", "tool_result", "thinking"):

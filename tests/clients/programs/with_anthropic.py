@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import anthropic
@@ -127,6 +128,29 @@ def too_long(service: Service) -> Any:
     return client(service).messages.create(**asked(service, TOO_LONG)).to_dict()
 
 
+def batch(service: Service) -> Any:
+    """Two messages, one of them no good, and that batch's way to its end."""
+    batches = client(service).messages.batches
+    body = {name: value for name, value in asked(service, QUESTION).items() if name != "extra_body"}
+    requests: Any = [
+        {"custom_id": name, "params": body | changes}
+        for name, changes in (("good", {"temperature": 0.0}), ("bad", {"max_tokens": -1}))
+    ]
+    made = batches.create(requests=requests)
+    while made.processing_status != "ended":
+        time.sleep(0.2)
+        made = batches.retrieve(made.id)
+    results = [one.to_dict() for one in batches.results(made.id)]
+    listed = [one.id for one in batches.list(limit=1)]
+    deleted = batches.delete(made.id).to_dict()
+    return {
+        "made": made.to_dict(mode="json"),
+        "results": results,
+        "listed": listed,
+        "deleted": deleted,
+    }
+
+
 def left(service: Service) -> Any:
     """Reads the first words and goes."""
     fields = asked(service, "Hello", model="endless", max_tokens=3000)
@@ -139,6 +163,7 @@ if __name__ == "__main__":
     run(
         [
             text, streamed, length, stop, tool, two_tools, forced_tool, tool_result, thinking,
-            unicode, cached, counted, models, wrong_key, wrong_model, too_long, left,
+            unicode, cached, counted, models, wrong_key, wrong_model, too_long, batch,
+            left,
         ]
     )  # fmt: skip
