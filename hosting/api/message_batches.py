@@ -10,7 +10,7 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -40,6 +40,9 @@ from hosting.models import Batch
 _MOST_LISTED = 1000
 _LINES_AT_ONCE = 100
 _REFUSALS = dict.fromkeys((400, 401, 403, 404, 500, 503), AnthropicError)
+_MESSAGE = {"role": "user", "content": "What is 12 + 30?"}
+_PARAMS = {"model": "hearth-demo", "max_tokens": 200, "messages": [_MESSAGE]}
+_EXAMPLE = {"requests": [{"custom_id": "1", "params": _PARAMS}]}
 _MORE_REFUSALS = dict.fromkeys((413, 415, 507), AnthropicError)
 _JSON_REFUSALS = {(status, "application/json"): shape for status, shape in _REFUSALS.items()}
 
@@ -53,6 +56,7 @@ class MessageBatches(_View):
         operation_id="create_message_batch",
         summary="Begin a batch of messages, in Anthropic's dialect",
         request=MessageBatchRequest,
+        examples=[OpenApiExample("One message", _EXAMPLE, request_only=True)],
         responses={200: MessageBatch, **_REFUSALS, **_MORE_REFUSALS},
     )
     def post(self, http_request: Request) -> Response:
