@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import json
 from collections.abc import Callable, Collection, Iterator
@@ -23,6 +24,7 @@ from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model import direct_step, harmony, kernels
 from engine.model.caches import Caches, new_caches
+from engine.model.capability import check_batching
 from engine.model.cpu_slices import BLOCK_SCORES
 from engine.model.direct_step import Forward
 from engine.model.encoder import load_encoder
@@ -165,16 +167,20 @@ class DeviceShelf:
 
     def _handles(self, spec: wire.ModelSpec, loaded: LoadedModel) -> Iterator[float | Handle]:
         """The last one, when it is known how decode steps are called."""
-        decode = None
+        decode, new_caches = None, _caches_of(spec, loaded)
         if spec.kv_bits is None:
             for decode in direct_step.finding(  # noqa: B007 - the last one is it
                 loaded.model, has_batches=loaded.is_batchable
             ):
                 yield _CHECKING_FRACTION
+        elif loaded.is_batchable:
+            for is_batchable in check_batching(loaded.model, new_caches):
+                loaded = dataclasses.replace(loaded, is_batchable=bool(is_batchable))
+                yield _CHECKING_FRACTION
         if not self._memory.is_cpu:
             for _ in rehearse(loaded.model):
                 yield _CHECKING_FRACTION
-        yield self._handle(spec, loaded, decode)
+        yield self._handle(spec, loaded, decode, new_caches)
 
     def give_memory_back(self) -> None:
         """After a handle was dropped: its weights are freed now, not some time."""
@@ -185,10 +191,13 @@ class DeviceShelf:
         self._estimates.save()
 
     def _handle(
-        self, spec: wire.ModelSpec, loaded: LoadedModel, decode: Forward | None
+        self,
+        spec: wire.ModelSpec,
+        loaded: LoadedModel,
+        decode: Forward | None,
+        new_caches: Callable[[], Caches],
     ) -> ModelHandle:
         voice = ModelVoice(loaded.tokenizer)
-        new_caches = _caches_of(spec, loaded)
         runner = Runner(
             loaded.model,
             decode=decode,
@@ -208,7 +217,7 @@ class DeviceShelf:
             vitals=self._vitals,
             weight_bytes=loaded.weight_bytes,
             context_limit_tokens=loaded.context_limit_tokens,
-            is_batchable=loaded.is_batchable and spec.kv_bits is None,
+            is_batchable=loaded.is_batchable,
             at_work=self._at_work,
         )
 

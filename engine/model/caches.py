@@ -15,14 +15,13 @@ import mlx.core as mx
 from mlx.utils import tree_map
 from mlx_lm.models.cache import (
     ArraysCache,
-    BatchKVCache,
     CacheList,
     KVCache,
-    QuantizedKVCache,
     make_prompt_cache,
 )
 
 from engine.model import layout
+from engine.model.token_arrays import PADDED, PLAIN, length_of, plain, replace_tokens, tokens_of
 
 Caches = list[Any]
 
@@ -33,14 +32,14 @@ def new_caches(model: Any) -> Caches:
 
 
 def may_merge(caches: Caches) -> bool:
-    """False for classes without a batch form (quantised, chunked)."""
+    """False for classes without a batch form (chunked, and some families' own)."""
     return all(_layer_may_merge(layer) for layer in caches)
 
 
 def _layer_may_merge(layer: Any) -> bool:
     if isinstance(layer, CacheList):
         return all(_layer_may_merge(part) for part in layer.caches)
-    return hasattr(layer, "merge")
+    return isinstance(layer, PLAIN) or hasattr(layer, "merge")
 
 
 def evaluate(caches: Caches) -> None:
@@ -54,7 +53,7 @@ def start_evaluating(caches: Caches) -> None:
 def share_counts(caches: Caches) -> None:
     """Layers of padded rows count tokens alike: in one array, which is computed once, not in one of
     each layer. A layer that counts on makes a new one (mlx-lm 0.32.2)."""
-    padded = [layer for layer in _growing_layers(caches) if isinstance(layer, BatchKVCache)]
+    padded = [layer for layer in _growing_layers(caches) if isinstance(layer, PADDED)]
     for layer in padded[1:]:
         layer.offset = padded[0].offset
 
@@ -88,13 +87,11 @@ def _missing_tokens(layer: Any, num_tokens: int) -> int:
     """By how many tokens the buffers are too short for so many more; empty ones never are."""
     if layer.keys is None:
         return 0
-    held = layer.offset if isinstance(layer, QuantizedKVCache) else layer.size()
-    return int(held + num_tokens - _capacity(layer))
+    return length_of(layer) + num_tokens - _capacity(layer)
 
 
 def _capacity(layer: Any) -> int:
-    keys = layer.keys[0] if isinstance(layer, QuantizedKVCache) else layer.keys
-    return int(keys.shape[2])
+    return tokens_of(layer)[0].shape[2]
 
 
 def _growing_layers(caches: Caches) -> Iterator[Any]:
@@ -102,7 +99,7 @@ def _growing_layers(caches: Caches) -> Iterator[Any]:
     for layer in caches:
         if isinstance(layer, CacheList):
             yield from _growing_layers(layer.caches)
-        elif isinstance(layer, (KVCache, QuantizedKVCache, BatchKVCache)):
+        elif isinstance(layer, (*PLAIN, *PADDED)):
             yield layer
 
 
@@ -120,9 +117,9 @@ def bytes_per_token(caches: Caches) -> int:
 def _layer_bytes_per_token(layer: Any) -> int:
     if isinstance(layer, CacheList):
         return bytes_per_token(layer.caches)
-    if type(layer) is not KVCache or layer.keys is None:
+    if type(layer) not in PLAIN:
         return 0
-    return sum(one.nbytes // (one.shape[0] * one.shape[2]) for one in (layer.keys, layer.values))
+    return sum(one.nbytes // (one.shape[0] * one.shape[2]) for one in tokens_of(layer))
 
 
 def level_row(caches: Caches, row: int) -> Caches:
@@ -136,13 +133,11 @@ def padded_row(caches: Caches, row: int, *, num_tokens: int) -> Caches:
 
 
 def _unpadded(layer: Any, row: int, num_tokens: int) -> Any:
-    if type(layer) is not BatchKVCache:
+    if type(layer) not in PADDED:
         return layer.extract(row)
-    keys, values, *_, end = layer.state
+    end = length_of(layer)
     span = slice(end - num_tokens, end)
-    return KVCache.from_state(
-        (keys[row : row + 1, :, span], values[row : row + 1, :, span], num_tokens)
-    )
+    return plain(layer, [one[row : row + 1, :, span] for one in tokens_of(layer)], num_tokens)
 
 
 def split_level(caches: Caches, num_rows: int) -> list[Caches]:
@@ -249,18 +244,17 @@ def make_room(caches: Caches, apart: Apart, *, num_tokens: int = 1) -> None:
     if first is None or _missing_tokens(first, num_tokens) <= 0:
         return
     for layer in _growing_layers(caches):
-        if not isinstance(layer, QuantizedKVCache) and _missing_tokens(layer, num_tokens) > 0:
+        if _missing_tokens(layer, num_tokens) > 0:
             _add_room(layer, num_tokens)
             apart.take(layer)
     apart.finish()
 
 
 def _add_room(layer: Any, num_tokens: int) -> None:
-    keys, values, *rest = layer.state
-    capacity = _capacity(layer)
-    wanted = -(-(capacity + _missing_tokens(layer, num_tokens)) // layer.step) * layer.step
+    capacity, step = _capacity(layer), KVCache.step
+    wanted = -(-(capacity + _missing_tokens(layer, num_tokens)) // step) * step
     width = [(0, 0), (0, 0), (0, wanted - capacity), (0, 0)]
-    layer.state = (mx.pad(keys, width), mx.pad(values, width), *rest)
+    replace_tokens(layer, [mx.pad(one, width) for one in tokens_of(layer)])
 
 
 def _take_row(layer: Any, row: int) -> Any:
@@ -279,11 +273,11 @@ def _map_arrays(layer: Any, change: Any) -> Any:
 
 
 def _trimmed(layer: Any) -> Any:
-    """A KVCache without its spare capacity, so that equal lengths mean equal shapes."""
-    if type(layer) is not KVCache or layer.size() == 0:
+    """Without spare capacity, so that equal lengths mean equal shapes."""
+    if type(layer) not in PLAIN or layer.keys is None:
         return layer
-    keys, values, offset = layer.state
-    return type(layer).from_state((keys[..., :offset, :], values[..., :offset, :], offset))
+    length = length_of(layer)
+    return plain(layer, [one[..., :length, :] for one in tokens_of(layer)], length)
 
 
 def _take_layer(rows: list[Caches], index: int) -> list[Any]:
@@ -295,7 +289,7 @@ def _take_layer(rows: list[Caches], index: int) -> list[Any]:
 
 def _extended(caches: Caches, rows: list[Any], index: int, kept: layout.Kept) -> Any:
     (layer,) = _take_layer([caches], index)
-    if isinstance(layer, BatchKVCache):
+    if isinstance(layer, PADDED):
         return layout.extended(layer, kept, rows)
     if not kept.is_everyone:
         layer.filter(kept.places)
@@ -315,7 +309,7 @@ def _stack_roomy(parts: list[Any]) -> Any:
 
 
 def _are_plain(parts: list[Any]) -> bool:
-    return all(type(one) is KVCache for one in parts) and any(one.size() for one in parts)
+    return all(type(one) in PLAIN for one in parts) and any(map(length_of, parts))
 
 
 def _may_stack(layers: list[Any]) -> bool:

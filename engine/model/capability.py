@@ -9,7 +9,8 @@ it does. It does not know what is done with the answer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -17,6 +18,7 @@ import numpy as np
 
 from engine.model import caches as row_caches
 from engine.model.batch import NewRow, RowBatch
+from engine.model.caches import Caches
 
 _PROMPTS = ((11, 7, 5, 13, 17, 19, 23, 29, 31, 37, 41), (43, 9, 11, 5, 8))
 _NUM_STEPS = 3
@@ -28,16 +30,20 @@ NO_BATCH_ERRORS = (ValueError, TypeError, AttributeError, LookupError, RuntimeEr
 logger = logging.getLogger(__name__)
 
 
-def check_batching(model: Any) -> Iterator[bool | None]:
+def check_batching(
+    model: Any, new_caches: Callable[[], Caches] | None = None
+) -> Iterator[bool | None]:
     """None after each forward, so that rows of other models go on in between; at last the verdict:
-    whether two unequal rows give the same logits together as alone."""
-    if _attends_to_blocks(model) or not row_caches.may_merge(row_caches.new_caches(model)):
+    whether two unequal rows give the same logits together as alone. `new_caches` makes an empty
+    row; None: the model does."""
+    new_caches = new_caches or partial(row_caches.new_caches, model)
+    if _attends_to_blocks(model) or not row_caches.may_merge(new_caches()):
         yield False
         return
-    alone = [_Rows(model, (prompt,)) for prompt in _PROMPTS]
+    alone = [_Rows(model, (prompt,), new_caches) for prompt in _PROMPTS]
     for rows in alone:
         yield from rows.run()
-    together = _Rows(model, _PROMPTS)
+    together = _Rows(model, _PROMPTS, new_caches)
     try:
         yield from together.run()
     except NO_BATCH_ERRORS as error:
@@ -54,9 +60,9 @@ def check_steps(model: Any, steps: Sequence[Any], *, has_batches: bool) -> Itera
     if not steps:
         yield 0
         return
-    num_alike = len(steps)
+    num_alike, new_caches = len(steps), partial(row_caches.new_caches, model)
     for prompts in (_PROMPTS[:1], _PROMPTS) if has_batches else (_PROMPTS[:1],):
-        models, *others = [_Rows(model, prompts, step=step) for step in (None, *steps)]
+        models, *others = [_Rows(model, prompts, new_caches, step=step) for step in (None, *steps)]
         yield from models.run()
         for number, rows in enumerate(others[:num_alike]):
             try:
@@ -80,9 +86,15 @@ class _Rows:
     computes decode steps, None: the model does."""
 
     def __init__(
-        self, model: Any, prompts: tuple[tuple[int, ...], ...], *, step: Any = None
+        self,
+        model: Any,
+        prompts: tuple[tuple[int, ...], ...],
+        new_caches: Callable[[], Caches],
+        *,
+        step: Any = None,
     ) -> None:
         self._model = model
+        self._new_caches = new_caches
         self._step = step or model
         self._prompts = prompts
         self._steps: list[mx.array] = []
@@ -96,7 +108,7 @@ class _Rows:
         """One forward at a time."""
         rows = []
         for number, prompt in enumerate(self._prompts):
-            rows.append(_prefilled(self._model, number, prompt))
+            rows.append(self._prefilled(number, prompt))
             yield None
         batch = RowBatch(self._step)
         batch.join(rows)
@@ -106,12 +118,11 @@ class _Rows:
             mx.eval(self._steps)
             yield None
 
-
-def _prefilled(model: Any, row_id: int, prompt: tuple[int, ...]) -> NewRow:
-    caches = row_caches.new_caches(model)
-    model(mx.array([prompt[:-1]], mx.uint32), cache=caches)
-    row_caches.evaluate(caches)
-    return NewRow(row_id=row_id, token_id=prompt[-1], length=len(prompt) - 1, caches=caches)
+    def _prefilled(self, row_id: int, prompt: tuple[int, ...]) -> NewRow:
+        caches = self._new_caches()
+        self._model(mx.array([prompt[:-1]], mx.uint32), cache=caches)
+        row_caches.evaluate(caches)
+        return NewRow(row_id=row_id, token_id=prompt[-1], length=len(prompt) - 1, caches=caches)
 
 
 def _is_alike(alone: list[mx.array], together: mx.array) -> bool:

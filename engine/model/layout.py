@@ -11,7 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import mlx.core as mx
-from mlx_lm.models.cache import BatchKVCache, KVCache
+from mlx_lm.models.cache import KVCache
+
+from engine.model.token_arrays import length_of, padded, plain, tokens_of
 
 
 class Kept(NamedTuple):
@@ -22,43 +24,39 @@ class Kept(NamedTuple):
     is_everyone: bool
 
 
-def level(rows: list[KVCache]) -> KVCache:
-    """Rows of one length."""
-    keys, values = _laid_out(list(map(_part, rows)))
-    return KVCache.from_state((keys, values, rows[0].size()))
+def level(rows: list[Any]) -> Any:
+    """Plain rows of one length."""
+    return plain(rows[0], _laid_out(list(map(_part, rows))), length_of(rows[0]))
 
 
-def merged(rows: list[KVCache]) -> BatchKVCache:
-    """As mlx-lm merges them."""
-    lengths = [row.size() for row in rows]
-    return _padded(list(map(_part, rows)), lengths)
+def merged(rows: list[Any]) -> Any:
+    """Plain rows, as mlx-lm merges them."""
+    parts = list(map(_part, rows))
+    return padded(rows[0], _laid_out(parts), list(map(length_of, rows)))
 
 
-def extended(present: BatchKVCache, kept: Kept, rows: list[KVCache]) -> BatchKVCache:
+def extended(present: Any, kept: Kept, rows: list[Any]) -> Any:
     """As mlx-lm filters and then extends them, in one copy."""
     parts = _kept_parts(present, kept) + list(map(_part, rows))
-    lengths = kept.lengths + [row.size() for row in rows]
-    return _padded(parts, lengths)
+    return padded(present, _laid_out(parts), kept.lengths + list(map(length_of, rows)))
 
 
 class _Part(NamedTuple):
-    """Keys and values of rows that hold so many tokens, at the front; none where they hold none."""
+    """What rows keep that hold so many tokens, at the front; nothing where they hold none."""
 
     num_tokens: int
-    keys: Any
-    values: Any
+    arrays: tuple[mx.array, ...]
 
 
-def _part(row: KVCache) -> _Part:
-    return _Part(row.size(), row.keys, row.values)
+def _part(row: Any) -> _Part:
+    return _Part(length_of(row), tokens_of(row))
 
 
-def _kept_parts(layer: BatchKVCache, kept: Kept) -> list[_Part]:
+def _kept_parts(layer: Any, kept: Kept) -> list[_Part]:
     """Neighbours together, without the padding that none of them needs."""
-    keys, values, *_, end = layer.state
-    longest = max(kept.lengths)
+    arrays, end, longest = tokens_of(layer), length_of(layer), max(kept.lengths)
     return [
-        _Part(longest, *(one[first:last, :, end - longest : end] for one in (keys, values)))
+        _Part(longest, tuple(one[first:last, :, end - longest : end] for one in arrays))
         for first, last in _runs(kept.places)
     ]
 
@@ -72,19 +70,18 @@ def _runs(places: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _padded(parts: list[_Part], lengths: list[int]) -> BatchKVCache:
-    keys, values = _laid_out(parts)
-    offset, longest = mx.array(lengths), max(lengths)
-    return BatchKVCache.from_state((keys, values, offset, longest - offset, longest))
-
-
-def _laid_out(parts: list[_Part]) -> tuple[mx.array, mx.array]:
+def _laid_out(parts: list[_Part]) -> list[mx.array]:
     """The rows of several caches under each other, their ends level, with room for the next token:
     a full buffer would be copied once more by the next step."""
     longest = max(part.num_tokens for part in parts)
-    keys = [(part.num_tokens, part.keys) for part in parts]
-    values = [(part.num_tokens, part.values) for part in parts]
-    return _place(keys, longest), _place(values, longest)
+    num_arrays = max(len(part.arrays) for part in parts)
+    return [
+        _place(
+            [(part.num_tokens, part.arrays[one] if part.arrays else None) for part in parts],
+            longest,
+        )
+        for one in range(num_arrays)
+    ]
 
 
 def _place(parts: list[tuple[int, Any]], longest: int) -> mx.array:

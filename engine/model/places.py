@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.models.cache import ArraysCache, BatchKVCache
+from mlx_lm.models.cache import ArraysCache
 
 from engine.model.caches import Caches
+from engine.model.token_arrays import PADDED, length_of, tokens_of
 
 
 def may_lay(caches: Caches) -> bool:
@@ -27,7 +28,7 @@ def _may_lay(layer: Any) -> bool:
         arrays, left_padding, lengths = layer.state
         is_even = left_padding is None and lengths is None
         return is_even and all(array is not None for array in arrays)
-    return isinstance(layer, BatchKVCache)
+    return isinstance(layer, PADDED)
 
 
 def laying(caches: Caches, rows: dict[int, Caches], lengths: list[int]) -> Iterator[None]:
@@ -41,9 +42,9 @@ def laying(caches: Caches, rows: dict[int, Caches], lengths: list[int]) -> Itera
                 _lay_state(layer, place, given)
             else:
                 _lay_tokens(layer, place, given)
-        if isinstance(layer, BatchKVCache):
-            keys, values, *_, end = layer.state
-            layer.state = (keys, values, offset, end - offset, end)
+        if isinstance(layer, PADDED):
+            keys, values, _, _, *rest = layer.state
+            layer.state = (keys, values, offset, length_of(layer) - offset, *rest)
         yield
 
 
@@ -52,11 +53,12 @@ def _lay_state(layer: ArraysCache, place: int, row: ArraysCache) -> None:
         array[place : place + 1] = 0 if given is None else given
 
 
-def _lay_tokens(layer: BatchKVCache, place: int, row: Any) -> None:
+def _lay_tokens(layer: Any, place: int, row: Any) -> None:
     """What is padding is zeros: a number that is none would be none for this row, too, masked or
     not."""
-    end, num_tokens = layer.size(), row.size()
-    for array, given in zip(layer.state[:2], (row.keys, row.values), strict=True):
+    end, num_tokens = length_of(layer), length_of(row)
+    for array in tokens_of(layer):
         array[place : place + 1, :, : end - num_tokens] = 0
-        if num_tokens:
+    if num_tokens:
+        for array, given in zip(tokens_of(layer), tokens_of(row), strict=True):
             array[place : place + 1, :, end - num_tokens : end] = given[..., :num_tokens, :]

@@ -1,5 +1,5 @@
 """Rows whose keys and values are kept in 8 or 4 bits. Only plain attention layers can be; windowed
-and recurrent ones stay as they are. mlx-lm has no batch form of such caches: one row at a time.
+and recurrent ones stay as they are.
 """
 
 from __future__ import annotations

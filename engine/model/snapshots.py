@@ -22,7 +22,6 @@ from mlx_lm.models.cache import (
     ArraysCache,
     CacheList,
     ChunkedKVCache,
-    KVCache,
     QuantizedKVCache,
     RotatingKVCache,
 )
@@ -32,8 +31,9 @@ from engine.cache.plan import Needs
 from engine.cache.record import ArrayBytes, Readout
 from engine.model.block_copies import Source, TokenSpan, joined
 from engine.model.outlets import CARRIERS, outlets_of, readout
+from engine.model.token_arrays import PLAIN as _SLICEABLE
+from engine.model.token_arrays import tokens_of
 
-_SLICEABLE = (KVCache, QuantizedKVCache)
 _INDIVISIBLE = (RotatingKVCache, ChunkedKVCache, ArraysCache)
 _DTYPES = {
     str(dtype): dtype
@@ -159,13 +159,6 @@ def _leaves(row: Sequence[Any], *kinds: type) -> Iterator[Any]:
             yield from _leaves(cache.caches, *kinds)
         elif not kinds or isinstance(cache, kinds):
             yield cache
-
-
-def tokens_of(leaf: Any) -> tuple[mx.array, ...]:
-    """Keys, then values. Quantised ones are three arrays each: numbers, scales, biases."""
-    if isinstance(leaf, QuantizedKVCache):
-        return (*leaf.keys, *leaf.values)
-    return leaf.keys, leaf.values
 
 
 def _restore_slices(

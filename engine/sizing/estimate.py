@@ -49,12 +49,6 @@ class Numbers:
     composed_scores: int = 0
     block_scores: int = 0
 
-    @property
-    def kv_bytes(self) -> float:
-        if self.kv_bits is None:
-            return float(self.compute_bytes)
-        return self.kv_bits / 8 + 2 * self.compute_bytes / 64  # a scale and a bias for 64
-
 
 class Estimate:
     """Live: `correction` follows measured peaks, and layers are those of the model once it has been
@@ -85,7 +79,16 @@ class Estimate:
     @property
     def token_bytes(self) -> float:
         """What every further token of a row adds to its caches."""
-        return self._sums.token_elements * self.numbers.kv_bytes
+        return self._sums.token_elements * self._kv_bytes
+
+    @property
+    def _kv_bytes(self) -> float:
+        """Of an element of keys or values. Quantised ones share a scale and a bias."""
+        numbers = self.numbers
+        if numbers.kv_bits is None:
+            return float(numbers.compute_bytes)
+        group_size = 64 if self.shape.head_size % 64 == 0 else 32
+        return numbers.kv_bits / 8 + 2 * numbers.compute_bytes / group_size
 
     @property
     def state_bytes(self) -> int:
@@ -282,7 +285,7 @@ class Estimate:
     def _layer_bytes(self, num_tokens: int) -> float:
         """One layer's keys and values, of what grows."""
         elements = self._sums.largest_layer_elements
-        return grown_tokens(num_tokens) * elements * self.numbers.kv_bytes
+        return grown_tokens(num_tokens) * elements * self._kv_bytes
 
     def _growing_bytes(self, num_tokens: int) -> float:
         """What grows of a row's caches, all layers."""

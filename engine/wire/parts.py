@@ -130,7 +130,7 @@ class ModelSpec(Part, frozen=True, kw_only=True):
     most_slice_tokens: int = 2048  # of prompts computed in one step
     memory_ceiling_bytes: int | None = None  # of weights and rows together
     memory_share: float | None = None  # the same as a part of the engine's limit; the less counts
-    kv_bits: int | None = None  # keys and values quantised, one row at a time; None: as computed
+    kv_bits: int | None = None  # keys and values quantised; None: as computed
     clears_buffers: bool = False  # give unused buffers back after each step of a prompt
 
     def ceiling_bytes(self, limit_bytes: int) -> int:

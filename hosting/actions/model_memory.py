@@ -56,16 +56,11 @@ def plan_of(model: HostedModel, place: Place | None) -> MemoryPlan:
     return plan_memory(
         Estimate(shape, _numbers(model, place), correction=memory.correction if memory else None),
         weight_bytes=memory.weight_bytes if memory else model.weight_bytes,
-        num_rows=rows_of(model) if is_generating else 0,
+        num_rows=model.max_rows if is_generating else 0,
         row_tokens=context_of(model, shape),
         slice_tokens=model.slice_tokens,
         ceiling_bytes=_ceiling_bytes(model, place),
     )
-
-
-def rows_of(model: HostedModel) -> int:
-    """Quantised caches cannot be batched: then one request is computed at a time."""
-    return 1 if model.kv_bits else model.max_rows
 
 
 def context_of(model: HostedModel, shape: Shape) -> int:

@@ -21,7 +21,6 @@ def memory_panel(form: ModelSettingsForm) -> dict[str, Any]:
         "parts": parts_of(form.plan) if form.plan else [],
         "has_limit": form.plan is not None and form.plan.ceiling_bytes is not None,
         "trouble": form.trouble,
-        "is_quantised": bool(form.instance.kv_bits),
         "errors": list(form.non_field_errors()) if form.is_bound else [],
         "num_errors": len(form.errors.keys() - {NON_FIELD_ERRORS}) if form.is_bound else 0,
         "at_load": [_label(form, name) for name in sorted(changed & COUNTS_AT_LOAD)],

@@ -14,7 +14,7 @@ from unfold.decorators import display
 
 from engine.sizing.shape import UnreadableConfig
 from hosting.actions.heartbeats import heartbeats
-from hosting.actions.model_memory import place_of, plan_of, rows_of
+from hosting.actions.model_memory import place_of, plan_of
 from hosting.actions.model_states import SeenModel, seen_models
 from hosting.admin.load_failures import explanation
 from hosting.admin.memory_words import brief_of
@@ -84,7 +84,7 @@ class ModelColumns(ModelAdmin):
     @admin.display(description="Requests", ordering="max_rows")
     def rows(self, model: Any) -> str:
         running = model.sight.seen.num_requests if model.sight.seen else 0
-        return f"{running} of {rows_of(model)}"
+        return f"{running} of {model.max_rows}"
 
     @admin.display(description="Stays", ordering="idle_unload_seconds")
     def stays(self, model: HostedModel) -> str:

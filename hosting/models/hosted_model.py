@@ -184,8 +184,8 @@ class HostedModel(models.Model):
         choices=KvBits,
         null=True,
         blank=True,
-        help_text="Keys and values of requests, quantised: less memory, but requests are then "
-        "computed one at a time.",
+        help_text="Keys and values of requests, quantised: less memory for each, but attention "
+        "takes longer, and answers are not quite those of the model as computed.",
     )
     is_pinned = models.BooleanField("pinned", default=False, help_text="Never unloaded.")
     idle_unload_seconds = models.PositiveIntegerField(null=True, blank=True)

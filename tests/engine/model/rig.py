@@ -23,6 +23,7 @@ from engine.metrics import Vitals
 from engine.model import caches as row_caches
 from engine.model import direct_step, kernels
 from engine.model.batch import NewRow
+from engine.model.caches import Caches
 from engine.model.capability import check_batching
 from engine.model.direct_step import Forward
 from engine.model.loader import LoadedModel, load
@@ -81,9 +82,9 @@ def prefilled(name: str, row_id: int, length: int) -> NewRow:
     return prefilled_row(loaded(name).model, row_id, length)
 
 
-def prefilled_row(model: Any, row_id: int, length: int) -> NewRow:
-    """With a prompt of its own, ready to join a batch."""
-    caches = row_caches.new_caches(model)
+def prefilled_row(model: Any, row_id: int, length: int, *, caches: Caches | None = None) -> NewRow:
+    """With a prompt of its own, ready to join a batch. `caches`: empty ones; None: as computed."""
+    caches = caches or row_caches.new_caches(model)
     prompt = [(7 * row_id + 3 * place) % 500 + 10 for place in range(length)]
     model(mx.array([prompt], mx.uint32), cache=caches)
     row_caches.evaluate(caches)

@@ -16,6 +16,7 @@ from engine.model.block_copies import Source, TokenSpan
 from engine.model.caches import new_caches
 from engine.model.quantised import quantised_caches
 from engine.model.snapshots import Snapshot
+from engine.model.token_arrays import tokens_of
 from tests.engine.devices import needs_quantised_caches
 from tests.engine.model.rig import loaded, num_operations
 
@@ -61,7 +62,7 @@ def by_layer(row: Any, span: TokenSpan) -> list[mx.array]:
 
 def lazily(row: Any, *, num_blocks: float) -> list[mx.array]:
     """All arrays of all blocks."""
-    leaves = [snapshots.tokens_of(leaf) for leaf in row]
+    leaves = [tokens_of(leaf) for leaf in row]
     source = Source(leaves, stacks=True, most_bytes=int(num_blocks * block_bytes(row)))
     return [one for some in source.copies(SPANS) for content in some for one in content]
 

@@ -118,6 +118,15 @@ def test_quantised_caches_are_smaller() -> None:
     )
 
 
+@pytest.mark.parametrize(("head_size", "bytes_of_element"), [(128, 1.0625), (96, 1.125)])
+def test_quantised_elements_share_their_scales_with_as_many_as_a_head_allows(
+    head_size: int, bytes_of_element: float
+) -> None:
+    shape = dataclasses.replace(shape_of(QWEN3_8B), head_size=head_size)
+    eight = Estimate(shape, Numbers(compute_bytes=2, may_fuse=True, kv_bits=8))
+    assert eight.token_bytes == Estimate(shape, METAL).token_bytes / 2 * bytes_of_element
+
+
 def test_what_is_copied_together_is_alive_twice_but_never_more_than_there_is() -> None:
     together = Numbers(compute_bytes=2, may_fuse=True, together_bytes=10**9)
     shape = shape_of(QWEN3_8B)
