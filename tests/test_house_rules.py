@@ -33,6 +33,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "engine/intake/seams.py": 1,  # tokenizers raises plain Exception
     "engine/model/encoder_vectors.py": 1,  # tokenizers raises plain Exception
     "engine/model/loader.py": 1,  # end of a load: mlx_lm raises whatever a broken folder provokes
+    "engine/model/quantising.py": 1,  # end of a copy: mlx_lm raises whatever it raises
     "engine/vector_handle.py": 1,  # a bundle: the request at fault ends
     "engine/transport/transport.py": 1,  # end of a thread: handed to the model thread
     "hosting/admin/socket.py": 1,  # end of a task: the page connects again

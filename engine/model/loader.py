@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import json
 import struct
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -25,6 +24,7 @@ from engine.model.identity import identity_of, stamps_of
 from engine.model.kept_layers import kept_layers
 from engine.model.load_faults import explain
 from engine.sizing.layers import Layers
+from engine.sizing.tensors import read_header
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit
 
 _PORTION_BYTES = 64 * 1024**2
@@ -108,7 +108,7 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
 
 def _read_model(path: Path) -> tuple[Any, dict[str, Any]]:
     """Embedding models are published without their head: the body's parts alone, unprefixed."""
-    names = (name for file in path.glob("model*.safetensors") for name in _read_header(file))
+    names = (name for file in path.glob("model*.safetensors") for name in read_header(file))
     if not any(name.startswith("embed_tokens.") for name in names):
         return load_model(path, lazy=True)  # type: ignore[no-any-return]
     return load_model(  # type: ignore[no-any-return]
@@ -185,7 +185,7 @@ def _parameters(model: Any) -> list[tuple[str, mx.array]]:
 
 def _tensor_bytes(file: Path, *, casts_to_float32: bool) -> int:
     try:
-        header = _read_header(file)
+        header = read_header(file)
         tensors = [entry for name, entry in header.items() if name != "__metadata__"]
         grown = {"BF16": 2, "F16": 2} if casts_to_float32 else {}
         return sum(
@@ -194,12 +194,3 @@ def _tensor_bytes(file: Path, *, casts_to_float32: bool) -> int:
         )
     except (OSError, ValueError, LookupError, TypeError, struct.error) as error:
         raise LoadFailed(f"{file.name} is no safetensors file: {error}") from error
-
-
-def _read_header(file: Path) -> dict[str, Any]:
-    with file.open("rb") as stream:
-        (size,) = struct.unpack("<Q", stream.read(8))
-        if size > file.stat().st_size:
-            raise ValueError("its header is longer than the file")
-        header: dict[str, Any] = json.loads(stream.read(size))
-        return header
