@@ -64,11 +64,16 @@ def publish(file_id: uuid.UUID) -> None:
     """What was written gets its name. A second time it changes nothing."""
     with contextlib.suppress(FileNotFoundError):
         os.replace(part_of(file_id), path_of(file_id))
-    folder = os.open(_folder(), os.O_RDONLY)
+    sync(_folder())
+
+
+def sync(folder: Path) -> None:
+    """The names in it are safe from a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
 
 
 def delete(file_ids: Iterable[uuid.UUID]) -> None:

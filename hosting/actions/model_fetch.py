@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import fnmatch
 import logging
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,7 @@ from hosting.actions.hosted_models import (
     note_fetch_progress,
 )
 from hosting.actions.model_folder import NotAModelFolder
+from hosting.actions.process_locks import locked
 from hosting.models import HostedModel
 
 _WANTED = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model", "*.tiktoken"]
@@ -33,31 +31,22 @@ def fetch_weights(model_id: int) -> None:
     if model is None:
         return
     folder = fetched_folder(model)
-    with _locked(folder) as is_ours:
-        if is_ours:
+    with locked(_lock_of(folder)) as lock:
+        if lock is not None:
             _fetch(model, folder)
 
 
 def continue_fetches() -> None:
     """Of what nobody fetches any more, or ever began to, for its process ended."""
     for model in HostedModel.objects.filter(state=HostedModel.State.FETCHING):
-        with _locked(fetched_folder(model)) as is_left:
+        with locked(_lock_of(fetched_folder(model))) as lock:
             pass
-        if is_left:
+        if lock is not None:
             enqueue_fetch(model)
 
 
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[bool]:
-    """Whether nobody else fetches into this folder now. The lock ends with its process."""
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with folder.with_name(f"{folder.name}.lock").open("w") as file:
-        is_ours = True
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            is_ours = False
-        yield is_ours
+def _lock_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.lock")
 
 
 def _fetch(model: HostedModel, folder: Path) -> None:

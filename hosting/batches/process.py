@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
 
+from hosting.actions.process_locks import locked
 from hosting.batches.runner import Runner
 from hosting.models import Batch
 
@@ -20,21 +18,11 @@ def run_all(stop: threading.Event) -> None:
     What was made while the last batch ended is seen: whoever wanted to begin it met our lock.
     """
     while not stop.is_set() and Batch.objects.open().exists():
-        with locked() as is_ours:
-            if not is_ours:
+        with locked(lock_file()) as lock:
+            if lock is None:
                 return
             Runner().run(stop)
 
 
-@contextmanager
-def locked() -> Iterator[bool]:
-    """Whether nobody else has it."""
-    folder = Path(settings.DATA_DIR) / "run"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / "batches.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+def lock_file() -> Path:
+    return Path(settings.DATA_DIR) / "run" / "batches.lock"

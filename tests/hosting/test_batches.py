@@ -17,9 +17,10 @@ from accounts.models import UsageRecord, User
 from engine import wire
 from hosting.actions import file_bytes
 from hosting.actions.files import store_file
+from hosting.actions.process_locks import locked
 from hosting.actions.reconcile import reconcile
 from hosting.actions.settling import settle_generation
-from hosting.batches.process import locked, run_all
+from hosting.batches.process import lock_file, run_all
 from hosting.batches.runner import Runner
 from hosting.batches.shares import Shares
 from hosting.models import Batch, BatchAnswer, BatchLine, Generation, StoredFile
@@ -288,8 +289,8 @@ def test_without_an_engine_nothing_is_begun_and_nothing_fails(
 
 def test_one_runner_at_a_time(person: User, api_key: str) -> None:
     batch = given(person, api_key, ["no json"])
-    with locked() as is_ours:
-        assert is_ours
+    with locked(lock_file()) as lock:
+        assert lock is not None
         run_all(threading.Event())
     batch.refresh_from_db()
     assert batch.status == "validating"
