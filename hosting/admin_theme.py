@@ -66,6 +66,12 @@ _NAVIGATION = [
                 "Add, load and unload; settings and limits of each.",
             ),
             _list(
+                "Quantised copies",
+                "compress",
+                "hosting.quantisation",
+                "Smaller copies of models: how far each is, and why one failed.",
+            ),
+            _list(
                 "Published prompts",
                 "campaign",
                 "hosting.publishedprompt",

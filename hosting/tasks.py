@@ -18,6 +18,7 @@ from hosting.actions.counting import measure_templates
 from hosting.actions.files import delete_old_files
 from hosting.actions.forgetting import delete_old_forgettings
 from hosting.actions.model_fetch import continue_fetches, fetch_weights
+from hosting.actions.quantising import enqueue_open_copies, run_copies
 from hosting.actions.repeats import delete_old_keys
 from hosting.actions.retention import delete_old_conversations, delete_old_generations
 from hosting.actions.statistics import refresh_statistics
@@ -51,6 +52,12 @@ def run_batches() -> None:
     run_all(_stopping)
 
 
+@shared_task
+def run_quantisations() -> None:
+    """Takes one of the worker's threads as long as a copy is asked for."""
+    run_copies(_stopping)
+
+
 @worker_shutting_down.connect
 def stop(**_: Any) -> None:
     _stopping.set()
@@ -60,11 +67,17 @@ def stop(**_: Any) -> None:
 def begin(**_: Any) -> None:
     continue_fetches()
     enqueue_open_batches()
+    enqueue_open_copies()
 
 
 @shared_task
 def look_at_batches() -> None:
     enqueue_open_batches()
+
+
+@shared_task
+def look_at_quantisations() -> None:
+    enqueue_open_copies()
 
 
 @shared_task

@@ -179,10 +179,10 @@ def fetched_folder(model: HostedModel) -> Path:
 
 
 def follow_data_folder() -> None:
-    """It may have been moved, or restored elsewhere, and the fetched models with it."""
-    fetched = HostedModel.objects.filter(source=HostedModel.Source.HUGGING_FACE)
-    for model in fetched.filter(state=HostedModel.State.READY):
-        folder = fetched_folder(model)
+    """It may have been moved, or restored elsewhere, and the models that lie in it with it."""
+    here = HostedModel.objects.exclude(source=HostedModel.Source.LOCAL)
+    for model in here.filter(state=HostedModel.State.READY):
+        folder = Path(settings.MODELS_DIR).resolve() / Path(model.path).name
         if folder.is_dir():
             HostedModel.objects.filter(pk=model.pk).update(path=str(folder))
 
@@ -223,7 +223,7 @@ def _add_folder(
     is_new: bool = False,
 ) -> HostedModel:
     name = name or _name_from(Path(description.path).name)
-    return _register(
+    return register(
         name,
         is_default=is_default,
         is_new=is_new,
@@ -239,7 +239,7 @@ def _add_folder(
 def _add_repository(repo_id: str, *, name: str, is_default: bool, is_new: bool) -> HostedModel:
     name = name or _name_from(repo_id.split("/")[1])
     with transaction.atomic():
-        model = _register(
+        model = register(
             name,
             is_default=is_default,
             is_new=is_new,
@@ -254,7 +254,8 @@ def _add_repository(repo_id: str, *, name: str, is_default: bool, is_new: bool) 
     return model
 
 
-def _register(name: str, *, is_default: bool, is_new: bool, **fields: Any) -> HostedModel:
+def register(name: str, *, is_default: bool = False, is_new: bool, **fields: Any) -> HostedModel:
+    """Raises ModelRefused."""
     with transaction.atomic():
         model = HostedModel.objects.filter(name=name).first() or HostedModel(name=name)
         if is_new and model.pk:

@@ -15,6 +15,7 @@ from accounts.admin.confirmation import ask_first
 from accounts.audit import changes, record_of
 from hosting.actions import engine_orders, hosted_models
 from hosting.actions.model_states import states_in_engines
+from hosting.admin.new_copy import new_copy_page
 from hosting.engine_client import EngineUnavailable
 from hosting.models import HostedModel
 
@@ -27,6 +28,7 @@ class ModelActions(AuditedAdmin):
     actions = ["load", "unload", "reload", "pin", "unpin", "set_default"]
     actions += ["clear_memory", "clear_disk", "fetch_again"]
     actions_detail = ["load_this", "unload_this", "reload_this", "set_default_this"]
+    actions_detail += ["quantise_this"]
 
     @admin.action(description="Load", permissions=["change"])
     def load(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -150,6 +152,13 @@ class ModelActions(AuditedAdmin):
     @action(description="Make default", url_path="default", permissions=["change"], icon="star")
     def set_default_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
         return self.set_default(request, self.only(request, object_id))
+
+    @action(description="Quantise", url_path="quantise", permissions=["quantise"], icon="compress")
+    def quantise_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        return new_copy_page(self, request, self.get_or_404(request, object_id))
+
+    def has_quantise_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
+        return self.has_add_permission(request)
 
     def _ask_and_do(
         self,

@@ -14,6 +14,7 @@ PERMISSIONS = {
     "hosting.add_hostedmodel": "Models: add",
     "hosting.change_hostedmodel": "Models: change, load, unload; clear the prefix cache",
     "hosting.delete_hostedmodel": "Models: delete",
+    "hosting.view_quantisation": "Quantised copies: see them; who may add models may make them",
     "hosting.view_publishedprompt": "Published prompts: see them",
     "hosting.add_publishedprompt": "Published prompts: add",
     "hosting.change_publishedprompt": "Published prompts: publish again",

@@ -8,6 +8,7 @@ from hosting.models.hosted_model import HostedModel
 from hosting.models.idempotency_key import IdempotencyKey
 from hosting.models.memory_limit import MemoryLimit
 from hosting.models.published_prompt import PublishedPrompt
+from hosting.models.quantisation import Quantisation
 from hosting.models.reading import EngineReading
 from hosting.models.stored_file import StoredFile
 
@@ -24,5 +25,6 @@ __all__ = [
     "MemoryLimit",
     "Message",
     "PublishedPrompt",
+    "Quantisation",
     "StoredFile",
 ]

@@ -57,6 +57,7 @@ class HostedModel(models.Model):
     class Source(models.TextChoices):
         LOCAL = "local", "a folder of this machine"
         HUGGING_FACE = "hugging_face", "Hugging Face"
+        QUANTISED = "quantised", "a quantised copy made here"
 
     class Kind(models.TextChoices):
         GENERATE = "generate", "answers"

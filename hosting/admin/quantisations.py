@@ -1,0 +1,85 @@
+"""Quantised copies in the administration: how far each is, how it ended; cancelled here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.defaultfilters import filesizeformat
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+from unfold.decorators import display
+
+from accounts.admin.confirmation import ask_first
+from accounts.admin.usage import ReadOnlyAdmin
+from accounts.audit import address_of
+from hosting.actions.quantisations import cancel_copy, way_of
+from hosting.models import Quantisation
+
+_STATE_COLOURS = {
+    Quantisation.State.RUNNING: "warning",
+    Quantisation.State.DONE: "success",
+    Quantisation.State.FAILED: "danger",
+}
+
+
+@admin.register(Quantisation)
+class QuantisationAdmin(ReadOnlyAdmin):
+    list_display = ["title", "state_label", "way", "size", "when", "detail"]
+    list_filter = ["state", "created_at"]
+    empty_help = "The page of a model has a button to quantise it."
+    actions = ["cancel"]
+    fieldsets = [
+        (None, {"fields": ["name", "source_name", "way", "size"]}),
+        ("How far", {"fields": ["state", "detail", ("created_at", "ended_at")]}),
+    ]
+    readonly_fields = ["way", "size"]
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("hosting.add_hostedmodel")
+
+    @display(description="Copy", header=True, ordering="name")
+    def title(self, job: Quantisation) -> tuple[str, str]:
+        return job.name, f"of {job.source_name}"
+
+    @display(description="State", label=_STATE_COLOURS)
+    def state_label(self, job: Quantisation) -> tuple[str, str]:
+        """Its colour's name, and what is said."""
+        is_running = job.state == Quantisation.State.RUNNING
+        return job.state, f"running {job.fraction:.0%}" if is_running else job.state
+
+    @admin.display(description="Way")
+    def way(self, job: Quantisation) -> str:
+        return str(way_of(job))
+
+    @admin.display(description="Size, about", ordering="estimated_bytes")
+    def size(self, job: Quantisation) -> str:
+        return filesizeformat(job.estimated_bytes)
+
+    @admin.display(description="Asked for (UTC)", ordering="created_at")
+    def when(self, job: Quantisation) -> str:
+        return date_format(localtime(job.created_at), "j M, H:i:s")
+
+    @admin.action(description="Cancel", permissions=["cancel"])
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        open_ones = queryset.open()
+        if not open_ones:
+            self.message_user(request, "They have all ended.", messages.WARNING)
+            return None
+        page = ask_first(
+            self,
+            request,
+            open_ones,
+            action="cancel",
+            question="Cancel these copies?",
+            consequence="What is written of them is deleted. The models themselves stay.",
+            button="Cancel copies",
+        )
+        if page is not None:
+            return page
+        address = address_of(request)
+        num = sum(cancel_copy(job, by=request.user, address=address) for job in open_ones)
+        self.message_user(request, f"Cancelled: {num}.", messages.SUCCESS)
+        return None
