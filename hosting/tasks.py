@@ -14,6 +14,7 @@ from accounts.retention import delete_old_usage
 from accounts.rollups import roll_up_what_is_new
 from accounts.session_store import SessionStore
 from hosting.actions.batches import delete_old_batches, enqueue_open_batches
+from hosting.actions.benchmarks import enqueue_open_benchmarks
 from hosting.actions.counting import measure_templates
 from hosting.actions.files import delete_old_files
 from hosting.actions.forgetting import delete_old_forgettings
@@ -58,6 +59,14 @@ def run_quantisations() -> None:
     run_copies(_stopping)
 
 
+@shared_task
+def run_benchmarks() -> None:
+    """Takes one of the worker's threads as long as one is open."""
+    from hosting.benchmarks.process import run_all  # only who runs them pays
+
+    run_all(_stopping)
+
+
 @worker_shutting_down.connect
 def stop(**_: Any) -> None:
     _stopping.set()
@@ -68,6 +77,7 @@ def begin(**_: Any) -> None:
     continue_fetches()
     enqueue_open_batches()
     enqueue_open_copies()
+    enqueue_open_benchmarks()
 
 
 @shared_task
@@ -78,6 +88,11 @@ def look_at_batches() -> None:
 @shared_task
 def look_at_quantisations() -> None:
     enqueue_open_copies()
+
+
+@shared_task
+def look_at_benchmarks() -> None:
+    enqueue_open_benchmarks()
 
 
 @shared_task

@@ -108,6 +108,7 @@ RULES = (
 OUTER_LAYERS = (
     *("hosting.api", "hosting.chat", "hosting.sockets", "hosting.tasks", "hosting.admin"),
     *("hosting.usage", "hosting.tools", "hosting.management", "hosting.batches"),
+    "hosting.benchmarks",
 )
 NEVER_TO_OUTER = (
     "hosting.models",

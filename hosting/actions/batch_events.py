@@ -1,4 +1,4 @@
-"""The events of a batch's generation as they are stored, until its line is written."""
+"""The events of a batch's or a benchmark's generation as they are stored, until they are used."""
 
 from __future__ import annotations
 

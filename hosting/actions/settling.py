@@ -30,8 +30,10 @@ _LEDGER_KINDS = {
     Generation.Kind.API: UsageRecord.Kind.API,
     Generation.Kind.TITLE: UsageRecord.Kind.INTERNAL,
     Generation.Kind.BATCH: UsageRecord.Kind.API,
+    Generation.Kind.BENCH: UsageRecord.Kind.INTERNAL,
 }
 _OF_CONVERSATIONS = (Generation.Kind.CHAT, Generation.Kind.TITLE)
+_READ_FROM_ROWS = (Generation.Kind.BATCH, Generation.Kind.BENCH)
 
 
 def settle_generation(request_id: str) -> bool:
@@ -118,7 +120,7 @@ def _closing_fields(outcome: Outcome) -> dict[str, Any]:
 def _store_answer(generation: Generation, outcome: Outcome) -> None:
     if generation.kind == Generation.Kind.TITLE:
         _store_title(generation, outcome)
-    if generation.kind == Generation.Kind.BATCH and outcome.events:
+    if generation.kind in _READ_FROM_ROWS and outcome.events:
         store_events(generation, outcome.events)
     if generation.message_id is None or generation.conversation_id is None:
         return

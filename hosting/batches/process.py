@@ -1,4 +1,4 @@
-"""One runner at a time: who has the lock, which the kernel frees when a process ends."""
+"""One runner at a time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The rows of the service: models it hosts, conversations of people, generations."""
 
 from hosting.models.batch import Batch, BatchAnswer, BatchLine
+from hosting.models.benchmark import Benchmark, BenchmarkAnswer, QuestionSet
 from hosting.models.conversation import Conversation, Message
 from hosting.models.forgetting import Forgetting
 from hosting.models.generation import Generation
@@ -16,6 +17,8 @@ __all__ = [
     "Batch",
     "BatchAnswer",
     "BatchLine",
+    "Benchmark",
+    "BenchmarkAnswer",
     "Conversation",
     "EngineReading",
     "Forgetting",
@@ -26,5 +29,6 @@ __all__ = [
     "Message",
     "PublishedPrompt",
     "Quantisation",
+    "QuestionSet",
     "StoredFile",
 ]

@@ -166,8 +166,8 @@ class BatchLine(models.Model):
 
 
 class BatchAnswer(models.Model):
-    """All events of a batch's generation, stored together with its end and what it cost: Redis
-    forgets them. Gone when its line is in a file."""
+    """All events of a batch's or a benchmark's generation, stored together with its end and what it
+    cost: Redis forgets them. Gone when its line is in a file, or its result in a row."""
 
     generation = models.OneToOneField(
         Generation, models.CASCADE, primary_key=True, related_name="+"

@@ -31,7 +31,7 @@ class GenerationQuerySet(models.QuerySet["Generation"]):
 
     def counted(self) -> GenerationQuerySet:
         """Those that count to limits: the service's own work counts to nobody's."""
-        return self.exclude(kind=Generation.Kind.TITLE)
+        return self.exclude(kind__in=Generation.OWN_KINDS)
 
     def queued(self) -> GenerationQuerySet:
         """Those that no engine has begun, as far as it is known yet."""
@@ -53,6 +53,7 @@ class Generation(models.Model):
         API = "api", "API"
         TITLE = "title"
         BATCH = "batch"
+        BENCH = "bench", "Benchmark"
 
     class State(models.TextChoices):
         QUEUED = "queued"
@@ -62,6 +63,7 @@ class Generation(models.Model):
         CANCELLED = "cancelled"
 
     OPEN_STATES = (State.QUEUED, State.RUNNING)
+    OWN_KINDS = (Kind.TITLE, Kind.BENCH)  # the service's own work
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(
@@ -149,7 +151,7 @@ class Generation(models.Model):
     @property
     def charged_tokens(self) -> int:
         """What it takes from budgets and windows, once it has ended; cached ones by weight."""
-        if self.kind == self.Kind.TITLE:
+        if self.kind in self.OWN_KINDS:
             return 0
         free = math.floor(self.cached_tokens * (1 - self.cached_weight))
         return self.prompt_tokens - free + self.completion_tokens
