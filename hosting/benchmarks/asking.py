@@ -106,13 +106,7 @@ class Asking:
         self._ids = []
 
     def leave(self) -> None:
-        """What still runs is stopped, and waited for a little: its answers are nobody's."""
-        stop_requests(self._ids)
-        deadline = time.monotonic() + _LEAVE_SECONDS
-        while self._is_under_way() and time.monotonic() < deadline:
-            if self._stop.wait(POLL_SECONDS):
-                break
-        drop_requests(self._ids)
+        leave_requests(self._ids, self._stop)
 
     def _ask_once(self, make: Callable[[], Sequence[Order]], doing: str) -> list[Outcome]:
         deadline = time.monotonic() + PATIENCE_SECONDS
@@ -121,7 +115,7 @@ class Asking:
             self._ids = self._begin(make(), doing, deadline)
             self._wait(POLL_SECONDS)
             self._look_for_others()
-            while self._is_under_way():
+            while _are_under_way(self._ids):
                 self._wait(POLL_SECONDS)
             outcomes = self._read()
             is_full = any(one.error_code in _QUEUE_FULL for one in outcomes)
@@ -141,9 +135,6 @@ class Asking:
             except BenchmarkChanged:
                 self._check()
                 raise
-
-    def _is_under_way(self) -> bool:
-        return Generation.objects.open().filter(pk__in=self._ids).exists()
 
     def _read(self) -> list[Outcome]:
         rows = {str(row.pk): row for row in Generation.objects.filter(pk__in=self._ids)}
@@ -176,6 +167,19 @@ class Asking:
         rows = [row for beat in heartbeats() for row in beat.rows]
         num_others = sum(row.tenant != BENCHMARKS for row in rows)
         self.benchmark.num_others = max(self.benchmark.num_others, num_others)
+
+
+def leave_requests(ids: Sequence[str], stop: threading.Event) -> None:
+    """What still runs is stopped, and waited for a little: its answers are nobody's."""
+    stop_requests(ids)
+    deadline = time.monotonic() + _LEAVE_SECONDS
+    while _are_under_way(ids) and time.monotonic() < deadline and not stop.wait(POLL_SECONDS):
+        pass
+    drop_requests(ids)
+
+
+def _are_under_way(ids: Sequence[str]) -> bool:
+    return Generation.objects.open().filter(pk__in=ids).exists()
 
 
 def _was_interrupted(outcome: Outcome) -> bool:

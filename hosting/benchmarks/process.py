@@ -10,6 +10,7 @@ from django.db import close_old_connections
 
 from hosting.actions.benchmarks import end_benchmark
 from hosting.actions.process_locks import locked
+from hosting.benchmarks.asking import leave_requests
 from hosting.benchmarks.runner import run
 from hosting.models import Benchmark
 
@@ -23,7 +24,7 @@ def run_all(stop: threading.Event) -> None:
         with locked(lock_file()) as lock:
             if lock is None:
                 return
-            _end_abandoned()
+            _end_abandoned(stop)
             _run_waiting(stop)
 
 
@@ -31,11 +32,12 @@ def lock_file() -> Path:
     return Path(settings.DATA_DIR) / "run" / "benchmarks.lock"
 
 
-def _end_abandoned() -> None:
+def _end_abandoned(stop: threading.Event) -> None:
     """Who has the lock runs none yet: what runs by its row was left by somebody who died."""
     for benchmark in Benchmark.objects.filter(state=_State.RUNNING):
         is_cancelled = benchmark.is_cancel_requested
         state = _State.CANCELLED if is_cancelled else _State.INTERRUPTED
+        leave_requests(benchmark.generations, stop)
         end_benchmark(benchmark, state, "" if is_cancelled else DIED)
 
 

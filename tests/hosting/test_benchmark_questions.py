@@ -69,17 +69,16 @@ def test_our_sums_are_right() -> None:
     sums = 0
     for item in own_questions().items:
         said = item["question"].removeprefix("What is ").removesuffix("?")
-        if item["category"] == "arithmetic" and not set(said) - set("0123456789 .+-*/()"):
-            if "choices" not in item:
-                assert eval(said) == float(item["answer"][0])
-                sums += 1
+        if "choices" not in item and not set(said) - set("0123456789 .+-*/()"):
+            assert eval(said) == float(item["answer"][0])
+            sums += 1
     assert sums == 8
 
 
 @pytest.mark.parametrize(
     ("text", "letter"),
     [
-        *[(form, "C") for form in ("C", "c", "(C)", "C.", "C)", "**C**", " \n C\n\nbecause", "Paris")],
+        *[(form, "C") for form in ("C", "c", "(C)", "C.", "C)", "**C**", " \n C\n\nso", "Paris")],
         *[(form, "C") for form in ("C) Paris", "**C)** Paris", "Answer: C", "The answer is C.")],
         *[(form, "C") for form in ("paris.", "The answer is: Paris", "C: it is on the Seine")],
         ("A town", "B"),
@@ -145,7 +144,7 @@ def test_a_file_is_read_with_what_it_leaves_out() -> None:
         ('{"question": "a", "answer": "b", "exact": 1}', "exact: this must be true or false."),
         ('{"question": "a", "choices": ["b"], "answer": "b"}', "choices: this must be a list of"),
         ('{"question": "a", "choices": null, "answer": "b"}', "choices: this must be a list of"),
-        ('{"question": "a", "choices": ["b", 1], "answer": "b"}', "choices[1]: this must be a text"),
+        ('{"question": "a", "choices": ["b", 1], "answer": "b"}', "choices[1]: this must be"),
         ('{"question": "a", "choices": ["b", "B"], "answer": "b"}', "choices: two are the same."),
         ('{"question": "a", "choices": ["b", "c"], "answer": "d"}', "A to B."),
         ('{"question": "a", "choices": ["b", "c"], "answer": "b", "exact": true}', "exact: with"),
