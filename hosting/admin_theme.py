@@ -89,6 +89,12 @@ _NAVIGATION = [
                 "hosting.batch",
                 "Files of requests that are answered in the background.",
             ),
+            _list(
+                "Benchmarks",
+                "avg_pace",
+                "hosting.benchmark",
+                "How fast a model is here, and how many questions it answers rightly.",
+            ),
         ],
     },
     {

@@ -40,6 +40,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "hosting/batches/beginning.py": 1,  # end of a line: told in the file of errors
     "hosting/batches/ending.py": 1,  # the same
     "hosting/batches/runner.py": 1,  # end of a batch's turn: the next one tries again
+    "hosting/benchmarks/runner.py": 1,  # end of a run: told in its row
     "hosting/actions/hints.py": 1,  # a lossy message: the layer raises whatever it raises
     "hosting/actions/model_fetch.py": 1,  # end of a task: told in the model's row
     "hosting/api/answer_view.py": 1,  # end of a request: DRF makes the error body of it

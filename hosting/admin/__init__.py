@@ -7,3 +7,6 @@ Conversations are not registered: administrators read them only where a policy l
 from hosting.admin import batches, generations, hosted_models, published_prompts, quantisations
 
 __all__ = ["batches", "generations", "hosted_models", "published_prompts", "quantisations"]
+from hosting.admin import batches, benchmarks, generations, hosted_models, published_prompts
+
+__all__ = ["batches", "benchmarks", "generations", "hosted_models", "published_prompts"]
