@@ -41,7 +41,7 @@ def tokens_of(folder: Path) -> Tokens:
     special = {one["id"]: one.get("content") for one in tokenizer.get("added_tokens", ())}
     return Tokens(
         words=tuple(one for one in range(size) if one not in special) or tuple(range(size)),
-        ends=tuple(sorted(one for one in _ends(folder, config, special) if 0 <= one < size)),
+        ends=tuple(sorted({one for one in _ends(folder, config, special) if 0 <= one < size})),
         context_limit=context_limit(config) or DEFAULT_CONTEXT_TOKENS,
     )
 

@@ -59,6 +59,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _files(model: HostedModel, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(CONFIG)
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": 3}')
     HostedModel.objects.update(path=str(tmp_path), context_limit_tokens=None)
 
 
