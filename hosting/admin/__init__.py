@@ -4,9 +4,20 @@ Conversations are not registered: administrators read them only where a policy l
 (reading.py), and are seen reading.
 """
 
-from hosting.admin import batches, generations, hosted_models, published_prompts, quantisations
+from hosting.admin import (
+    batches,
+    benchmarks,
+    generations,
+    hosted_models,
+    published_prompts,
+    quantisations,
+)
 
-__all__ = ["batches", "generations", "hosted_models", "published_prompts", "quantisations"]
-from hosting.admin import batches, benchmarks, generations, hosted_models, published_prompts
-
-__all__ = ["batches", "benchmarks", "generations", "hosted_models", "published_prompts"]
+__all__ = [
+    "batches",
+    "benchmarks",
+    "generations",
+    "hosted_models",
+    "published_prompts",
+    "quantisations",
+]

@@ -36,7 +36,6 @@ _STATE_COLOURS = {
 @admin.register(Benchmark)
 class BenchmarkAdmin(ModelAdmin):
     list_display = ["when", "state_label", "model_name", "alone", "together", "right", "note"]
-    list_display += ["user"]
     list_filter = ["state", "created_at"]
     list_select_related = ["user", "question_set"]
     list_per_page = 50

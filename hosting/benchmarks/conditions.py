@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import tomllib
 from pathlib import Path
@@ -26,6 +27,7 @@ def conditions_of(model: HostedModel) -> dict[str, str]:
         "Settings": _settings(model),
         "Engines": _engines(),
         "Machine": _machine(),
+        "Load when it began": _load(),
         "Versions": _versions(),
     }
 
@@ -56,6 +58,11 @@ def _machine() -> str:
         f"{_processor()}, {psutil.cpu_count()} processors, {memory:.0f} GB, "
         f"{platform.system()} {platform.release()} {platform.machine()}"
     )
+
+
+def _load() -> str:
+    """Of all programs, in the minute before: what is measured beside others is slower."""
+    return f"{os.getloadavg()[0]:.1f} of {psutil.cpu_count()} processors"
 
 
 def _processor() -> str:

@@ -97,8 +97,8 @@ def _reading(item: dict[str, Any]) -> list[Row]:
         return [_row(f"{key}-ttft", f"First token, {of}", None, note=item["skipped"])]
     cached = f"{item['warm_cached']:,} of {of} from the cache"
     return [
-        _row(f"{key}-ttft", f"First token, {of}, half of them", _seconds(item["ttft"])),
-        _row(f"{key}-ttft95", f"First token, {of}, 95 of 100", _tail(item["ttft"])),
+        _row(f"{key}-ttft", f"First token, {of}, p50", _seconds(item["ttft"])),
+        _row(f"{key}-ttft95", f"First token, {of}, p95", _tail(item["ttft"])),
         _row(
             f"{key}-warm", f"First token, {of}, sent again", _once(item["warm_ttft"]), note=cached
         ),
@@ -111,7 +111,11 @@ def _writing(item: dict[str, Any]) -> list[Row]:
     key, of = f"write-{streams}", f"{streams} at once" if streams > 1 else "1 alone"
     if "skipped" in item:
         return [_row(f"{key}-total", f"Writing, {of}", None, note=item["skipped"])]
-    ended = f"Some answers ended after {item['shortest']} tokens." if item["shortest"] < 128 else ""
+    ended = (
+        f"Some answers ended after {item['shortest']} tokens."
+        if item["shortest"] < item["wanted"]
+        else ""
+    )
     total = _row(
         f"{key}-total", f"Writing, {of}, together", _rate(item["totals"]), True, note=ended
     )
@@ -119,8 +123,8 @@ def _writing(item: dict[str, Any]) -> list[Row]:
     return [
         total,
         *([each] if streams > 1 else []),
-        _row(f"{key}-ttft", f"First token, {of}, half of them", _seconds(item["ttft"])),
-        _row(f"{key}-ttft95", f"First token, {of}, 95 of 100", _tail(item["ttft"])),
+        _row(f"{key}-ttft", f"First token, {of}, p50", _seconds(item["ttft"])),
+        _row(f"{key}-ttft95", f"First token, {of}, p95", _tail(item["ttft"])),
     ]
 
 

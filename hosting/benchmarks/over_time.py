@@ -43,8 +43,8 @@ def _accuracy(runs: Sequence[Benchmark]) -> Iterable[Plot]:
         yield plot(
             (f"accuracy-{one.pk}", f"Right answers: {one}", "percent", "lines"),
             _series("Right", [_value(figure) for figure in figures], 1),
-            _series("95 % interval, from", [_end(figure, 0) for figure in figures], 4),
-            _series("to", [_end(figure, 1) for figure in figures], 4),
+            _series("95 %: lowest", [_end(figure, 0) for figure in figures], 4),
+            _series("95 %: highest", [_end(figure, 1) for figure in figures], 4),
         )
 
 

@@ -16,7 +16,7 @@ from tests.stack import Stack
 pytestmark = pytest.mark.stack
 PATIENCE_SECONDS = 240.0
 FEW = [
-    {"question": "What is 12 + 30?", "answer": "42", "category": "sums"},
+    {"question": "What is 12 + 30?", "answer": ["42", "12 + 30 = 42"], "category": "sums"},
     {"question": "Name the days of the week.", "answer": "none", "category": "lists"},
     {"question": "Which is red?", "choices": ["snow", "blood"], "answer": "blood"},
 ]
@@ -74,12 +74,12 @@ def test_speed_is_measured(stack: Stack, demo: str) -> None:
     short, long, too_long, alone, three = json.loads(column(stack, number, "speed"))
     assert len(short["ttft"]) == len(long["rates"]) == 5
     assert min(*short["rates"], *long["rates"]) > 0
-    assert (short["warm_cached"], long["warm_cached"]) == (31, 299) or long["warm_cached"] > 250
+    assert 0 < short["warm_cached"] < 32 and 250 < long["warm_cached"] < 300
     assert too_long["skipped"].startswith("The model takes 4,096 tokens")
     assert (alone["shortest"], three["shortest"]) == (128, 128)
-    assert len(three["totals"]) == 3 and len(three["each"]) == len(three["ttft"]) == 9
+    assert len(three["totals"]) == 5 and len(three["each"]) == len(three["ttft"]) == 15
     assert min(three["totals"]) > min(three["each"]) > 0
-    assert column(stack, number, "num_done") == column(stack, number, "num_steps") == 29
+    assert column(stack, number, "num_done") == column(stack, number, "num_steps") == 33
     conditions = json.loads(column(stack, number, "conditions"))
     assert re.fullmatch("[0-9a-f]{16}", conditions["Model's fingerprint"])
     assert "mlx" in conditions["Versions"] and "engine" in conditions["Engines"]
@@ -97,7 +97,7 @@ def test_the_same_model_answers_the_same_run_after_run(
     wanted = ask(client, demo, "Hello, who are you?")
     assert wanted  # people are served as before
     right = column(stack, runs[0], "num_right")
-    assert right == sum(row[3] for row in first) and not first[1][3]
+    assert right == sum(row[3] for row in first) and first[0][3] and not first[1][3]
     check_nothing_is_left(stack)
 
 

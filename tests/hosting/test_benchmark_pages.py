@@ -64,7 +64,7 @@ def measured(questions: QuestionSet, *, right: tuple[bool, bool], factor: float 
             {"kind": "reading", "tokens": 64, "ttft": rates, "rates": rates, "warm_ttft": 0.1,
              "warm_cached": 63},
             {"kind": "writing", "streams": 1, "totals": rates, "each": rates, "ttft": rates,
-             "shortest": 128},
+             "wanted": 128, "shortest": 128},
             {"kind": "writing", "streams": 4, "skipped": "It needs 3 GB."},
         ],
         num_asked=2,

@@ -144,11 +144,11 @@ def test_speed_is_measured_with_new_prompts_of_exact_lengths(
 ) -> None:
     benchmark = run(begun(root, questions=None, prompt_lengths=[32, 16], streams=[2]))
     assert (benchmark.state, benchmark.detail) == ("done", "")
-    assert benchmark.num_done == benchmark.num_steps == 2 * 7 + 4
+    assert benchmark.num_done == benchmark.num_steps == 2 * 7 + 6
     reading, _, writing = benchmark.speed
     assert (reading["tokens"], reading["ttft"]) == (16, [0.5] * 5)
     assert reading["warm_cached"] == 4
-    assert (writing["streams"], len(writing["totals"]), len(writing["each"])) == (2, 3, 6)
+    assert (writing["streams"], len(writing["totals"]), len(writing["each"])) == (2, 5, 10)
     prompts = [one.prompt_token_ids for one in engine.generates]
     assert [len(one or ()) for one in prompts[:14]] == [16] * 7 + [32] * 7
     assert prompts[5] == prompts[6] and len(set(prompts)) == len(prompts) - 2
