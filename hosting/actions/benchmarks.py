@@ -119,15 +119,13 @@ def enqueue_open_benchmarks() -> None:
         enqueue("run_benchmarks")
 
 
-def begin_benchmark(benchmark: Benchmark, *, num_steps: int, conditions: dict[str, Any]) -> None:
-    _change(
-        benchmark,
-        _State.WAITING,
-        state=_State.RUNNING,
-        started_at=timezone.now(),
-        num_steps=num_steps,
-        conditions=conditions,
-    )
+def begin_benchmark(benchmark: Benchmark, *, num_steps: int) -> None:
+    now = timezone.now()
+    _change(benchmark, _State.WAITING, state=_State.RUNNING, started_at=now, num_steps=num_steps)
+
+
+def write_conditions(benchmark: Benchmark, conditions: dict[str, str]) -> None:
+    _change(benchmark, _State.RUNNING, conditions=conditions)
 
 
 def begin_requests(benchmark: Benchmark, orders: Sequence[Order], *, doing: str) -> list[str]:
@@ -208,7 +206,7 @@ def _stored(questions: Questions) -> QuestionSet:
     items = list(questions.items)
     text = json.dumps(items, sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    kept = {"name": questions.name[:200], "questions": items}
+    kept = {"name": questions.name[:200], "questions": items, "num_questions": len(items)}
     return QuestionSet.objects.get_or_create(digest=digest, defaults=kept)[0]
 
 

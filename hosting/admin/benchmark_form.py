@@ -96,7 +96,7 @@ class BenchmarkForm(forms.Form):
         super().__init__(*args, **kwargs)
         names = HostedModel.objects.answering().values_list("name", flat=True)
         self.fields["model"].choices = [(name, name) for name in names]
-        sets = QuestionSet.objects.exclude(name=OWN_NAME)[:_MOST_LISTED]
+        sets = QuestionSet.objects.untold().exclude(name=OWN_NAME)[:_MOST_LISTED]
         stored = [(str(one.pk), f"{one}, of {one.created_at:%Y-%m-%d}") for one in sets]
         self.fields["questions"].choices = [(_OWN, f"{OWN_NAME} (100)"), *stored]
 

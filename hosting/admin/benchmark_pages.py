@@ -54,7 +54,7 @@ def result(request: HttpRequest, pk: str) -> HttpResponse:
 @never_cache
 @_may_see
 def state(request: HttpRequest, pk: int) -> JsonResponse:
-    return JsonResponse(_state(_found(pk)))
+    return JsonResponse(_state(get_object_or_404(Benchmark, pk=pk)))
 
 
 @require_GET

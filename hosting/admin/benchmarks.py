@@ -22,7 +22,7 @@ from hosting.actions.benchmarks import cancel_benchmark, delete_benchmark
 from hosting.actions.refusals import Refusal
 from hosting.admin import benchmark_pages as pages
 from hosting.admin.benchmark_form import BenchmarkForm
-from hosting.benchmarks.figures import shares_of, speed_rows
+from hosting.benchmarks.figures import overall, speed_rows
 from hosting.models import Benchmark
 
 _STATE_COLOURS = {
@@ -37,7 +37,6 @@ _STATE_COLOURS = {
 class BenchmarkAdmin(ModelAdmin):
     list_display = ["when", "state_label", "model_name", "alone", "together", "right", "note"]
     list_filter = ["state", "created_at"]
-    list_select_related = ["user", "question_set"]
     list_per_page = 50
     search_fields = ["model_name", "note"]
     list_before_template = "admin/benchmark_models.html"
@@ -113,8 +112,8 @@ class BenchmarkAdmin(ModelAdmin):
 
     @admin.display(description="Right (95 % interval)")
     def right(self, benchmark: Benchmark) -> str | None:
-        shares = shares_of(benchmark)
-        return f"{shares[0].figure.text} ({shares[0].figure.range_text})" if shares else None
+        share = overall(benchmark)
+        return f"{share.figure.text} ({share.figure.range_text})" if share else None
 
     @admin.action(description="Compare", permissions=["view"])
     def compare(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:

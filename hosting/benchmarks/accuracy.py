@@ -13,7 +13,7 @@ _DOING = "Answering questions"
 
 
 def num_steps(benchmark: Benchmark) -> int:
-    return len(benchmark.question_set.questions) if benchmark.question_set else 0
+    return benchmark.question_set.num_questions if benchmark.question_set else 0
 
 
 def measure(asking: Asking) -> None:

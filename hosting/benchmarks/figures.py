@@ -62,9 +62,17 @@ def speed_rows(benchmark: Benchmark) -> list[Row]:
     return [row for item in benchmark.speed for row in _rows(item)]
 
 
+def overall(benchmark: Benchmark) -> Share | None:
+    """None while nothing is answered."""
+    if not benchmark.num_asked:
+        return None
+    return Share(category="All", right=benchmark.num_right, asked=benchmark.num_asked)
+
+
 def shares_of(benchmark: Benchmark) -> list[Share]:
     """All, then by category in the order of the set."""
-    if benchmark.question_set is None or not benchmark.num_asked:
+    every = overall(benchmark)
+    if benchmark.question_set is None or every is None:
         return []
     counts: dict[str, list[int]] = {}
     questions = benchmark.question_set.questions
@@ -72,7 +80,6 @@ def shares_of(benchmark: Benchmark) -> list[Share]:
         count = counts.setdefault(questions[number - 1]["category"], [0, 0])
         count[0] += is_right
         count[1] += 1
-    every = Share(category="All", right=benchmark.num_right, asked=benchmark.num_asked)
     some = [Share(category=name, right=of[0], asked=of[1]) for name, of in counts.items()]
     return [every, *(some if len(some) > 1 else [])]
 
@@ -108,28 +115,24 @@ def _reading(item: dict[str, Any]) -> list[Row]:
 
 def _writing(item: dict[str, Any]) -> list[Row]:
     streams = item["streams"]
-    key, of = f"write-{streams}", f"{streams} at once" if streams > 1 else "1 alone"
+    is_alone = streams == 1
+    key, of = f"write-{streams}", "1 alone" if is_alone else f"{streams} at once"
+    together = f"Writing, {of}" if is_alone else f"Writing, {of}, together"
     if "skipped" in item:
-        return [_row(f"{key}-total", f"Writing, {of}", None, note=item["skipped"])]
-    ended = (
-        f"Some answers ended after {item['shortest']} tokens."
-        if item["shortest"] < item["wanted"]
-        else ""
-    )
-    total = _row(
-        f"{key}-total", f"Writing, {of}, together", _rate(item["totals"]), True, note=ended
-    )
+        return [_row(f"{key}-total", together, None, note=item["skipped"])]
+    is_short = item["shortest"] < item["wanted"]
+    note = f"Some answers ended after {item['shortest']} tokens." if is_short else ""
     each = _row(f"{key}-each", f"Writing, {of}, each", _rate(item["each"]), is_more_better=True)
     return [
-        total,
-        *([each] if streams > 1 else []),
+        _row(f"{key}-total", together, _rate(item["totals"]), is_more_better=True, note=note),
+        *([] if is_alone else [each]),
         _row(f"{key}-ttft", f"First token, {of}, p50", _seconds(item["ttft"])),
         _row(f"{key}-ttft95", f"First token, {of}, p95", _tail(item["ttft"])),
     ]
 
 
 def _row(
-    key: str, label: str, figure: Figure | None, is_more_better: bool = False, note: str = ""
+    key: str, label: str, figure: Figure | None, *, is_more_better: bool = False, note: str = ""
 ) -> Row:
     return Row(key=key, label=label, figure=figure, is_more_better=is_more_better, note=note)
 

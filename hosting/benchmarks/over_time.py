@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hosting.benchmarks.figures import Figure, shares_of, speed_rows
-from hosting.models import Benchmark
+from hosting.benchmarks.figures import Figure, overall, speed_rows
+from hosting.models import Benchmark, QuestionSet
 from hosting.plots import Plot, Series, Values, plot
 
 _MOST_RUNS = 200
@@ -19,10 +19,10 @@ _LEAST_STEP_SECONDS = 60
 def history_of(model_name: str) -> dict[str, Any]:
     """In the form that plots.js draws."""
     newest = Benchmark.objects.filter(model_name=model_name, started_at__isnull=False)
-    runs = list(newest.select_related("question_set")[:_MOST_RUNS])[::-1]
+    runs = list(newest[:_MOST_RUNS])[::-1]
     times = [run.created_at.timestamp() for run in runs]
     span = times[-1] - times[0] if times else 0
-    plots = [one for one in [*_accuracy(runs), *_speed(runs)] if one.series] if times else []
+    plots = [one for one in (*_accuracy(runs), *_speed(runs)) if one.series]
     return {
         "times": times,
         "step_seconds": max(_LEAST_STEP_SECONDS, round(span / max(1, len(times)))),
@@ -34,12 +34,12 @@ def history_of(model_name: str) -> dict[str, Any]:
 
 def _accuracy(runs: Sequence[Benchmark]) -> Iterable[Plot]:
     """A plot for each set: shares of different questions make no line."""
-    sets = {run.question_set for run in runs if run.question_set is not None and run.num_asked}
-    for one in sorted(sets, key=lambda one: -one.pk)[:_MOST_SETS]:
-        figures = [
-            shares_of(run)[0].figure if run.question_set == one and run.num_asked else None
-            for run in runs
-        ]
+    ids = {run.question_set_id for run in runs}
+    for one in QuestionSet.objects.untold().filter(pk__in=ids)[:_MOST_SETS]:
+        shares = [overall(run) if run.question_set_id == one.pk else None for run in runs]
+        if not any(shares):
+            continue
+        figures = [share.figure if share else None for share in shares]
         yield plot(
             (f"accuracy-{one.pk}", f"Right answers: {one}", "percent", "lines"),
             _series("Right", [_value(figure) for figure in figures], 1),

@@ -5,7 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 
-from hosting.actions.benchmarks import BenchmarkChanged, begin_benchmark, end_benchmark
+from hosting.actions.benchmarks import (
+    BenchmarkChanged,
+    begin_benchmark,
+    end_benchmark,
+    write_conditions,
+)
 from hosting.benchmarks import accuracy, speed
 from hosting.benchmarks.asking import Asking, Cancelled, Failed, Stopped
 from hosting.benchmarks.conditions import conditions_of
@@ -29,11 +34,8 @@ def run(benchmark: Benchmark, stop: threading.Event) -> None:
 
 def _run(benchmark: Benchmark, stop: threading.Event) -> None:
     model = HostedModel.objects.answering().filter(name=benchmark.model_name).first()
-    begin_benchmark(
-        benchmark,
-        num_steps=speed.num_steps(benchmark) + accuracy.num_steps(benchmark),
-        conditions=conditions_of(model) if model else {},
-    )
+    num_steps = speed.num_steps(benchmark) + accuracy.num_steps(benchmark)
+    begin_benchmark(benchmark, num_steps=num_steps)
     if model is None:
         return end_benchmark(benchmark, _State.FAILED, _GONE)
     asking = Asking(benchmark, model, stop)
@@ -45,6 +47,7 @@ def _run(benchmark: Benchmark, stop: threading.Event) -> None:
 def _measure(asking: Asking) -> tuple[Benchmark.State, str]:
     """How it ends."""
     try:
+        write_conditions(asking.benchmark, conditions_of(asking.model))
         speed.measure(asking)
         accuracy.measure(asking)
     except (Cancelled, BenchmarkChanged) as cancelled:

@@ -9,6 +9,12 @@ from django.db import models
 from django.utils import timezone
 
 
+class QuestionSetQuerySet(models.QuerySet["QuestionSet"]):
+    def untold(self) -> QuestionSetQuerySet:
+        """Without the questions, which may be megabytes."""
+        return self.defer("questions")
+
+
 class QuestionSet(models.Model):
     """Questions as they were asked, each set once; its rows never change. It is there as long as a
     benchmark is that asked it.
@@ -19,13 +25,16 @@ class QuestionSet(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     name = models.CharField(max_length=200)
     questions = models.JSONField()
+    num_questions = models.PositiveIntegerField()
     created_at = models.DateTimeField(default=timezone.now)
+
+    objects = QuestionSetQuerySet.as_manager()
 
     class Meta:
         ordering = ["-created_at", "-id"]
 
     def __str__(self) -> str:
-        return f"{self.name} ({len(self.questions)})"
+        return f"{self.name} ({self.num_questions})"
 
 
 class BenchmarkQuerySet(models.QuerySet["Benchmark"]):

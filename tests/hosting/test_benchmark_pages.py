@@ -48,7 +48,13 @@ def admin_page(root: User) -> Client:
 
 @pytest.fixture
 def questions(transactional_db: None) -> QuestionSet:
-    return QuestionSet.objects.create(digest="d" * 64, name="Two", questions=QUESTIONS)
+    return stored("Two", "d")
+
+
+def stored(name: str, letter: str) -> QuestionSet:
+    return QuestionSet.objects.create(
+        digest=letter * 64, name=name, questions=QUESTIONS, num_questions=len(QUESTIONS)
+    )
 
 
 def measured(questions: QuestionSet, *, right: tuple[bool, bool], factor: float = 1) -> Benchmark:
@@ -198,7 +204,7 @@ def test_runs_side_by_side_say_what_is_no_luck(admin_page: Client, questions: Qu
 
 
 def test_other_questions_are_not_compared(admin_page: Client, questions: QuestionSet) -> None:
-    others = QuestionSet.objects.create(digest="e" * 64, name="Others", questions=QUESTIONS)
+    others = stored("Others", "e")
     runs = (measured(questions, right=(True, True)), measured(others, right=(False, False)))
     html = html_of(admin_page, f"{LIST}compare/?runs={runs[0].pk},{runs[1].pk}")
     assert "other questions: not to be compared" in html
@@ -230,6 +236,9 @@ def test_one_is_cancelled_and_deleted_and_it_is_recorded(
     assert benchmark.state == "cancelled"
     page = admin_page.post(f"{address}cancel/", follow=True).content.decode()
     assert "has ended already" in page
+    asked = admin_page.post(LIST, {"action": "delete_selected", "_selected_action": [benchmark.pk]})
+    assert str(benchmark) in asked.content.decode() and Benchmark.objects.exists()
+    assert str(benchmark) in html_of(admin_page, f"{address}delete/")
     assert admin_page.post(f"{address}delete/", {"post": "yes"}).status_code == 302
     assert not Benchmark.objects.exists()
     done = [AuditRecord.objects.filter(action=f"benchmark.{verb}").count() for verb in
