@@ -108,8 +108,9 @@ def test_one_is_started_waits_and_is_recorded(admin_page: Client, model: HostedM
     assert (benchmark.answer_tokens, benchmark.note) == (32, "4 bits")
     assert benchmark.question_set is not None and len(benchmark.question_set.questions) == 100
     assert AuditRecord.objects.filter(action="benchmark.start").count() == 1
-    assert "Waiting for the background worker" in html_of(admin_page, f"{LIST}1/change/")
-    state = admin_page.get(f"{LIST}1/state/").json()
+    page = html_of(admin_page, f"{LIST}{benchmark.pk}/change/")
+    assert "Waiting for the background worker" in page
+    state = admin_page.get(f"{LIST}{benchmark.pk}/state/").json()
     assert (state["is_open"], state["state"]) == (True, "waiting")
 
 
