@@ -35,7 +35,7 @@ _STATE_COLOURS = {
 
 @admin.register(Benchmark)
 class BenchmarkAdmin(ModelAdmin):
-    list_display = ["when", "state_label", "model_name", "alone", "together", "right", "note"]
+    list_display = ["when", "state_label", "model_name", "fewest", "most", "right", "note"]
     list_filter = ["state", "created_at"]
     list_per_page = 50
     search_fields = ["model_name", "note"]
@@ -102,12 +102,12 @@ class BenchmarkAdmin(ModelAdmin):
     def state_label(self, benchmark: Benchmark) -> str:
         return benchmark.get_state_display()
 
-    @admin.display(description="Writing alone")
-    def alone(self, benchmark: Benchmark) -> str | None:
+    @admin.display(description="Writing, fewest")
+    def fewest(self, benchmark: Benchmark) -> str | None:
         return _writing(benchmark, min(benchmark.streams, default=0))
 
-    @admin.display(description="Writing at most")
-    def together(self, benchmark: Benchmark) -> str | None:
+    @admin.display(description="Writing, most")
+    def most(self, benchmark: Benchmark) -> str | None:
         return _writing(benchmark, max(benchmark.streams, default=0))
 
     @admin.display(description="Right (95 % interval)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import uuid
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -35,7 +36,8 @@ def test_runs_are_started_watched_and_compared(open_page: OpenPage, width: int, 
     page.get_by_label("Speed: prompt lengths").fill("many")
     page.get_by_role("button", name="Start").click()
     expect(page.get_by_role("alert")).to_contain_text("Whole numbers with commas between them")
-    notes = [f"{theme} first", f"{theme} second"]
+    name = uuid.uuid4().hex
+    notes = [f"{name} first", f"{name} second"]
     for note in notes:
         start(page, note)
         expect(page.get_by_text("Right answers", exact=True)).to_be_visible(timeout=RUN_MS)
@@ -50,7 +52,7 @@ def test_runs_are_started_watched_and_compared(open_page: OpenPage, width: int, 
     expect(page.locator('[data-plot="writing"] canvas')).to_be_visible()
     check(page)
 
-    page.goto(f"{LIST}?q={theme}")
+    page.goto(f"{LIST}?q={name}")
     for note in notes:
         page.get_by_role("row", name=re.compile(note)).get_by_role("checkbox").check()
     page.locator("select[name=action]").select_option(label="Compare")
