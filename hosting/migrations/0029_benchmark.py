@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('hosting', '0027_kv_cache_help'),
+        ('hosting', '0028_quantisation'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
