@@ -20,11 +20,12 @@ from hosting.actions.benchmarks import (
     start_benchmark,
 )
 from hosting.actions.my_data import delete_person
+from hosting.actions.process_locks import locked
 from hosting.actions.refusals import Refusal
 from hosting.actions.settling import settle_generation
 from hosting.benchmarks import asking
 from hosting.benchmarks.figures import shares_of, speed_rows
-from hosting.benchmarks.process import DIED, run_all
+from hosting.benchmarks.process import DIED, lock_file, run_all
 from hosting.benchmarks.runner import STOPPED
 from hosting.models import (
     BatchAnswer,
@@ -34,7 +35,6 @@ from hosting.models import (
     HostedModel,
     QuestionSet,
 )
-from hosting.process_lock import locked
 from tests.hosting.scripted_engine import ENDLESS, ScriptedEngine, delta, finished
 from tests.waiting import wait_until
 
@@ -269,7 +269,7 @@ def test_a_worker_that_is_told_to_end_says_so(root: User, engine: ScriptedEngine
 
 def test_one_runs_at_a_time(root: User, engine: ScriptedEngine) -> None:
     benchmark = begun(root)
-    with locked("benchmarks") as is_ours:
+    with locked(lock_file()) as is_ours:
         assert is_ours
         assert run(benchmark).state == "waiting"
     assert run(benchmark).state == "done"
