@@ -77,6 +77,11 @@ RULES = (
         never=MLX,
     ),
     Rule(
+        package="hosting.mcp",
+        ours=("engine.wire", "hosting.mcp"),
+        libraries=(),
+    ),
+    Rule(
         package="hosting.models",
         ours=("accounts", "engine.wire", "hosting.models"),
         never=(*MLX, "redis", "celery", "channels"),
@@ -90,6 +95,7 @@ RULES = (
             "hosting.models",
             "hosting.actions",
             "hosting.engine_client",
+            "hosting.mcp",
         ),
         never=(*MLX, "redis"),
     ),
@@ -114,6 +120,7 @@ NEVER_TO_OUTER = (
     "hosting.models",
     "hosting.actions",
     "hosting.engine_client",
+    "hosting.mcp",
     "hosting.supervisor",
 )
 

@@ -1,0 +1,1 @@
+"""Tool servers in the chat, with a real one made by the official SDK."""
