@@ -267,6 +267,7 @@ CELERY_BEAT_SCHEDULE = {
     "batches": {"task": "hosting.tasks.look_at_batches", "schedule": crontab()},
     "quantisations": {"task": "hosting.tasks.look_at_quantisations", "schedule": crontab()},
     "benchmarks": {"task": "hosting.tasks.look_at_benchmarks", "schedule": crontab()},
+    "tool rounds": {"task": "hosting.tasks.look_at_tool_rounds", "schedule": crontab()},
     "roll up usage": {"task": "hosting.tasks.roll_up_usage", "schedule": crontab(minute="*/5")},
     "retention": {"task": "hosting.tasks.apply_retention", "schedule": crontab(minute=30, hour=3)},
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from celery import shared_task
@@ -23,10 +24,15 @@ from hosting.actions.quantising import enqueue_open_copies, run_copies
 from hosting.actions.repeats import delete_old_keys
 from hosting.actions.retention import delete_old_conversations, delete_old_generations
 from hosting.actions.statistics import refresh_statistics
+from hosting.actions.tool_rounds import begin_missed_rounds, begin_round
+from hosting.actions.tool_running import run_call
 from hosting.actions.turns import start_title
 from hosting.actions.web_processes import delete_old_locks
 
+_CALLS_AT_ONCE = 32
 _stopping = threading.Event()  # the worker is told to end
+# Calls wait for other people's servers: the worker's own few threads have more to do
+_callers = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="tool-call")
 
 _RETENTION = (
     *(delete_old_generations, delete_old_conversations, delete_old_usage, delete_old_keys),
@@ -65,6 +71,21 @@ def run_benchmarks() -> None:
     from hosting.benchmarks.process import run_all  # only who runs them pays
 
     run_all(_stopping)
+
+
+@shared_task
+def begin_tool_round(answer_id: str) -> None:
+    begin_round(uuid.UUID(answer_id))
+
+
+@shared_task
+def run_tool_call(call_id: str) -> None:
+    _callers.submit(run_call, uuid.UUID(call_id), _stopping)
+
+
+@shared_task
+def look_at_tool_rounds() -> None:
+    begin_missed_rounds()
 
 
 @worker_shutting_down.connect

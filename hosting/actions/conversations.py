@@ -17,6 +17,7 @@ from hosting.actions.forgetting import forget
 from hosting.actions.generations import cancel_open, tenant_of
 from hosting.actions.hints import hint
 from hosting.actions.refusals import Refusal, not_found
+from hosting.actions.tool_servers import switch_servers
 from hosting.models import Conversation, Generation, HostedModel, Message
 
 MAX_TITLE_CHARACTERS = 200
@@ -48,7 +49,7 @@ def get_generation(user: User, generation_id: uuid.UUID) -> Generation:
 
 def messages_of(conversation: Conversation) -> list[Message]:
     """All branches, oldest first, with their generations."""
-    return list(conversation.messages.select_related("generation"))
+    return list(conversation.messages.select_related("generation").prefetch_related("calls"))
 
 
 def branch_to(leaf: Message) -> list[Message]:
@@ -63,9 +64,11 @@ def branch_to(leaf: Message) -> list[Message]:
 
 
 def update_conversation(conversation: Conversation, changes: dict[str, Any]) -> None:
-    """`changes` may hold title, is_pinned, system_prompt, model and active_leaf."""
+    """`changes` may hold title, is_pinned, system_prompt, model, active_leaf and tool_servers."""
     fields = _checked_changes(conversation, changes)
     with transaction.atomic():
+        if "tool_servers" in changes:
+            switch_servers(conversation, changes["tool_servers"])
         for name, value in fields.items():
             setattr(conversation, name, value)
         conversation.save(update_fields=list(fields))

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from hosting.actions.conversations import branch_to, messages_of
-from hosting.models import Conversation, Message
+from hosting.models import Conversation, Message, ToolCall
+
+_WHO = {
+    Message.Role.USER: "You",
+    Message.Role.ASSISTANT: "Answer",
+    Message.Role.TOOL: "Tools",
+}
 
 
 def as_json(conversation: Conversation) -> dict[str, Any]:
@@ -23,9 +29,29 @@ def as_markdown(conversation: Conversation) -> str:
     if conversation.system_prompt:
         parts.append(f"> {conversation.system_prompt}")
     for message in branch_to(leaf) if leaf else []:
-        who = "You" if message.role == Message.Role.USER else "Answer"
-        parts.append(f"## {who}\n\n{message.content}")
+        parts.append(f"## {_WHO[Message.Role(message.role)]}\n\n{_told(message)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _told(message: Message) -> str:
+    if message.role != Message.Role.TOOL:
+        return message.content
+    calls = (
+        f"{call.tool_name or call.called_name}, {call.state}:\n\n"
+        f"{_indented(call.arguments)}\n\n{_indented(call.result)}"
+        for call in message.calls.all()
+    )
+    return "\n\n".join(filter(None, [*calls, message.content]))
+
+
+def _indented(text: str) -> str:
+    """As it is: nothing in it counts as Markdown."""
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    names = ("call_id", "server_name", "tool_name", "arguments", "state", "result")
+    return {name: getattr(call, name) for name in names}
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -36,5 +62,6 @@ def _message(message: Message) -> dict[str, Any]:
         "content": message.content,
         "reasoning": message.reasoning,
         "tool_calls": message.tool_calls,
+        "calls": [_call(call) for call in message.calls.all()],
         "created_at": message.created_at.isoformat(),
     }

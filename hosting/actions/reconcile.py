@@ -13,6 +13,7 @@ from hosting.actions.publications import look_after_publications
 from hosting.actions.repeats import cancel_what_nobody_follows
 from hosting.actions.served import submit_again
 from hosting.actions.settling import close_cancelled
+from hosting.actions.tool_running import look_after_calls
 from hosting.actions.web_processes import cancel_what_ended_processes_told
 from hosting.engine_client import get_client
 from hosting.models import Generation
@@ -33,6 +34,7 @@ def reconcile() -> None:
     look_after_publications()
     cancel_what_nobody_follows()
     cancel_what_ended_processes_told()
+    look_after_calls()
     now = timezone.now()
     # Nor is it young what was before the clock was set back
     not_young = Generation.objects.open().exclude(created_at__range=(now - _GRACE, now + _GRACE))

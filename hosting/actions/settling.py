@@ -16,6 +16,7 @@ from accounts.ledger import Line, record_usage, spend
 from accounts.limits import shared_budget_of
 from accounts.models import UsageRecord
 from accounts.prepared import Given, prepared, update_rows
+from engine import wire
 from hosting.actions.background import enqueue
 from hosting.actions.batch_events import store_events
 from hosting.actions.forgetting import forget_events
@@ -32,6 +33,7 @@ _LEDGER_KINDS = {
     Generation.Kind.BATCH: UsageRecord.Kind.API,
     Generation.Kind.BENCH: UsageRecord.Kind.INTERNAL,
 }
+_CALLS_TOOLS = wire.FinishReason.TOOL_CALLS
 _OF_CONVERSATIONS = (Generation.Kind.CHAT, Generation.Kind.TITLE)
 _READ_FROM_ROWS = (Generation.Kind.BATCH, Generation.Kind.BENCH)
 
@@ -178,3 +180,5 @@ def _announce_end(generation: Generation) -> None:
     )
     if is_first_answer:
         enqueue("write_title", str(conversation.pk))
+    if generation.kind == Generation.Kind.CHAT and generation.finish_reason == _CALLS_TOOLS:
+        enqueue("begin_tool_round", str(generation.message_id))

@@ -23,9 +23,11 @@ from hosting.actions.ended import counting_ended, settle_ended
 from hosting.actions.generations import start_generation
 from hosting.actions.hints import hint
 from hosting.actions.orders import Order, SamplingChoice
+from hosting.actions.prompts import prompt_of
 from hosting.actions.refusals import Refusal
 from hosting.actions.titles import MAX_TOKENS, title_prompt
-from hosting.models import Conversation, Generation, HostedModel, Message
+from hosting.actions.tool_servers import Offered, offered_tools, switch_servers
+from hosting.models import Conversation, Generation, HostedModel, Message, ToolOffer
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,18 @@ class TurnOptions:
     sampling: SamplingChoice = dataclasses.field(default_factory=SamplingChoice)
     max_tokens: int | None = None
     enable_thinking: bool | None = None
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """As JSON, to ask in the same way once more."""
+        plain = dataclasses.asdict(self)
+        drawn = plain.pop("sampling").items()
+        chosen = {name: value for name, value in drawn if value not in (None, ())}
+        return plain | {"sampling": chosen}
+
+    @classmethod
+    def from_stored(cls, stored: dict[str, Any]) -> TurnOptions:
+        return cls(**(stored | {"sampling": SamplingChoice(**stored["sampling"])}))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +60,7 @@ class NewTurn:
     parent: uuid.UUID | None = None
     model: str = ""
     system_prompt: str | None = None
+    tool_servers: tuple[int, ...] = ()  # of a new conversation
     options: TurnOptions = dataclasses.field(default_factory=TurnOptions)
     client: str = ""
 
@@ -78,7 +93,7 @@ def _send_message(user: User, new: NewTurn) -> Turn:
             role=Message.Role.USER,
             content=new.content,
         )
-        answer = _start_answer(user_message, model=model, options=new.options, client=new.client)
+        answer = start_answer(user_message, model=model, options=new.options, client=new.client)
     return Turn(conversation=conversation, user_message=user_message, answer=answer)
 
 
@@ -94,7 +109,7 @@ def regenerate(answer: Message, *, model_name: str, options: TurnOptions, client
         with transaction.atomic():
             User.objects.hold(conversation.owner_id)
             question = get_message(conversation.owner, question_id)
-            return _start_answer(question, model=model, options=options, client=client)
+            return start_answer(question, model=model, options=options, client=client)
 
     return counting_ended(conversation.owner, start)
 
@@ -111,17 +126,18 @@ def start_title(conversation_id: uuid.UUID) -> Generation | None:
 
 def _start_title(conversation: Conversation) -> Generation | None:
     answer = _first_answer(conversation)
-    if answer is None or answer.parent is None:
+    if answer is None:
         return None
+    asked = [one for one in branch_to(answer) if one.role == Message.Role.USER]
     model = HostedModel.objects.answering().filter(name=answer.generation.model_name).first()
-    if model is None:
+    if model is None or not asked:
         return None
     return start_generation(
         Order(
             user=conversation.owner,
             kind=Generation.Kind.TITLE,
             model=model,
-            messages=title_prompt(question=answer.parent.content, answer=answer.content),
+            messages=title_prompt(question=asked[-1].content, answer=answer.content),
             sampling=SamplingChoice(temperature=0.0),
             max_tokens=MAX_TOKENS,
             template_options={"enable_thinking": False},
@@ -134,7 +150,7 @@ def _first_answer(conversation: Conversation) -> Message | None:
     answered = conversation.messages.filter(
         role=Message.Role.ASSISTANT, generation__state=Generation.State.DONE
     )
-    return answered.exclude(content="").select_related("parent", "generation").first()
+    return answered.exclude(content="").select_related("generation").first()
 
 
 def _known_turn(user: User, message_id: uuid.UUID, content: str) -> Turn | None:
@@ -153,13 +169,18 @@ def _known_turn(user: User, message_id: uuid.UUID, content: str) -> Turn | None:
 def _conversation_for(user: User, new: NewTurn) -> Conversation:
     if new.conversation is not None:
         return get_conversation(user, new.conversation)
-    return Conversation.objects.create(owner=user, system_prompt=new.system_prompt or "")
+    begun = Conversation.objects.create(owner=user, system_prompt=new.system_prompt or "")
+    if new.tool_servers:
+        switch_servers(begun, new.tool_servers)
+    return begun
 
 
 def _parent_in(conversation: Conversation, parent_id: uuid.UUID | None) -> Message | None:
     if parent_id is None:
         return None
     parent = conversation.messages.filter(pk=parent_id).select_related("generation").first()
+    if parent is not None and parent.role == Message.Role.TOOL:
+        return _decided(parent)
     if parent is None or parent.role != Message.Role.ASSISTANT:
         raise Refusal(
             "invalid_value", "The parent must be an answer of this conversation.", field="parent"
@@ -176,6 +197,13 @@ def _parent_in(conversation: Conversation, parent_id: uuid.UUID | None) -> Messa
     return parent
 
 
+def _decided(calls: Message) -> Message:
+    if calls.calls.open().exists():
+        message = "Decide first on the tools that the answer wants to use, or stop it."
+        raise Refusal("still_generating", message, field="parent", status=409)
+    return calls
+
+
 def _model_for(conversation: Conversation, name: str) -> HostedModel:
     """The one named; else the conversation's, if it is there; else the first that may be used."""
     if name:
@@ -187,23 +215,36 @@ def _model_for(conversation: Conversation, name: str) -> HostedModel:
     return next(iter([*same, *usable]), None) or get_servable_model("")
 
 
-def _start_answer(
-    question: Message, *, model: HostedModel, options: TurnOptions, client: str
+def start_answer(
+    question: Message,
+    *,
+    model: HostedModel,
+    options: TurnOptions,
+    client: str,
+    is_asked: bool = True,
 ) -> Message:
+    """`question`: a person's message, or calls that have ended. One that nobody asked for takes
+    nobody away from where they look. In a transaction, with the owner held. Raises Refusal."""
     conversation = question.conversation
     answer = Message.objects.create(
         conversation=conversation, parent=question, role=Message.Role.ASSISTANT
     )
-    conversation.active_leaf = answer
-    conversation.model_name = model.name
+    if is_asked or conversation.active_leaf_id == question.pk:
+        conversation.active_leaf = answer
+    if is_asked:
+        conversation.model_name = model.name
     conversation.updated_at = timezone.now()
     conversation.save(update_fields=["active_leaf", "model_name", "updated_at"])
+    offered = offered_tools(conversation, model)
+    if offered:
+        _note_offer(answer, offered, options=options, client=client)
     answer.generation = start_generation(
         Order(
             user=conversation.owner,
             kind=Generation.Kind.CHAT,
             model=model,
-            messages=_prompt(conversation, branch_to(question)),
+            messages=prompt_of(conversation, branch_to(question)),
+            tools=tuple(tool.as_openai for tool in offered),
             sampling=options.sampling,
             max_tokens=options.max_tokens,
             template_options=_template_options(options),
@@ -218,27 +259,18 @@ def _start_answer(
     return answer
 
 
+def _note_offer(
+    answer: Message, offered: list[Offered], *, options: TurnOptions, client: str
+) -> None:
+    ToolOffer.objects.create(
+        message=answer,
+        tools={tool.name: [tool.server_id, tool.tool_name] for tool in offered},
+        options=options.stored,
+        client=client[:100],
+    )
+
+
 def _template_options(options: TurnOptions) -> dict[str, Any]:
     if options.enable_thinking is None:
         return {}
     return {"enable_thinking": options.enable_thinking}
-
-
-def _prompt(conversation: Conversation, branch: list[Message]) -> tuple[dict[str, Any], ...]:
-    """The system prompt and the branch. Answers that never came are left out."""
-    system = conversation.system_prompt.strip()
-    turns = [turn for message in branch if (turn := _wire_message(message))]
-    return ({"role": "system", "content": system}, *turns) if system else tuple(turns)
-
-
-def _wire_message(message: Message) -> dict[str, Any] | None:
-    if message.role == Message.Role.USER:
-        return {"role": "user", "content": message.content}
-    if not (message.content or message.tool_calls):
-        return None
-    turn: dict[str, Any] = {"role": "assistant", "content": message.content}
-    if message.reasoning:
-        turn["reasoning_content"] = message.reasoning
-    if message.tool_calls:
-        turn["tool_calls"] = message.tool_calls
-    return turn

@@ -16,6 +16,7 @@ from hosting.actions import export as exports
 from hosting.actions.refusals import Refusal
 from hosting.chat import payloads
 from hosting.chat.endpoint import endpoint, validated
+from hosting.chat.tool_calls import ToolServerIds
 from hosting.fields import Flag, Text
 from hosting.models import Conversation
 
@@ -29,6 +30,7 @@ class Changes(serializers.Serializer[Any]):
     system_prompt = Text(required=False, allow_blank=True, max_length=_MAX_SYSTEM_PROMPT)
     model = Text(required=False)
     active_leaf = serializers.UUIDField(required=False)
+    tool_servers = ToolServerIds(required=False)
 
 
 def _list(request: HttpRequest) -> JsonResponse:

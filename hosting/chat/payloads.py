@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosting.models import Conversation, Generation, HostedModel, Message
+from hosting.models import Conversation, Generation, HostedModel, Message, ToolCall, ToolServer
 from hosting.models.conversation import from_a_word
 
 
@@ -27,6 +27,7 @@ def conversation(row: Conversation) -> dict[str, Any]:
         "system_prompt": row.system_prompt,
         "model": row.model_name,
         "active_leaf": str(leaf) if leaf else None,
+        "tool_servers": [server.pk for server in row.tool_servers.all()],
         "created_at": row.created_at.isoformat(),
     }
 
@@ -43,6 +44,28 @@ def message(row: Message) -> dict[str, Any]:
         "created_at": row.created_at.isoformat(),
         "model": made_by.model_name if made_by else None,
         "generation": generation(made_by) if made_by else None,
+        "calls": [call(one) for one in row.calls.all()] if row.role == Message.Role.TOOL else [],
+    }
+
+
+def call(row: ToolCall) -> dict[str, Any]:
+    return {
+        "id": str(row.pk),
+        "server": row.server_name,
+        "tool": row.tool_name or row.called_name,
+        "arguments": row.arguments,
+        "state": row.state,
+        "result": row.result,
+    }
+
+
+def tool_server(row: ToolServer) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "name": row.name,
+        "tools": [
+            {name: one[name] for name in ("name", "description")} for one in row.usable_tools
+        ],
     }
 
 

@@ -16,6 +16,7 @@ from hosting.actions.orders import SamplingChoice
 from hosting.actions.refusals import Refusal
 from hosting.chat import payloads
 from hosting.chat.endpoint import endpoint, validated
+from hosting.chat.tool_calls import ToolServerIds
 from hosting.fields import Flag, Number, Text, Whole
 
 MAX_MESSAGE_CHARACTERS = 2_000_000
@@ -38,6 +39,7 @@ class NewMessage(serializers.Serializer[Any]):
     model = Text(required=False, allow_null=True, allow_blank=True)
     options = Options(required=False, allow_null=True)
     system_prompt = Text(required=False, allow_null=True, allow_blank=True, max_length=100_000)
+    tool_servers = ToolServerIds(required=False)
 
 
 class Regeneration(serializers.Serializer[Any]):
@@ -54,6 +56,7 @@ def _send(request: HttpRequest) -> JsonResponse:
         parent=data.get("parent"),
         model=data.get("model") or "",
         system_prompt=data.get("system_prompt"),
+        tool_servers=tuple(data.get("tool_servers", ())),
         options=_options(data.get("options")),
         client=_client(request),
     )

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hosting.chat import conversations, models, my_data, pages, turns
+from hosting.chat import conversations, models, my_data, pages, tool_calls, turns
 
 urlpatterns = [
     path("", pages.home, name="home"),
@@ -13,6 +13,10 @@ urlpatterns = [
     path("chat/messages", turns.send),
     path("chat/messages/<uuid:message_id>/regenerate", turns.regenerate),
     path("chat/generations/<uuid:generation_id>/cancel", turns.cancel),
+    path("chat/messages/<uuid:message_id>/stop", tool_calls.stop),
+    path("chat/messages/<uuid:message_id>/go-on", tool_calls.go_on),
+    path("chat/tool-calls/<uuid:call_id>/decide", tool_calls.decide),
+    path("chat/tool-servers", tool_calls.server_list),
     path("chat/models", models.model_list),
     path("accounts/data/", my_data.my_data, name="my-data"),
     path("accounts/data/export", my_data.export, name="my-data-export"),

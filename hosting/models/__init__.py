@@ -12,6 +12,8 @@ from hosting.models.published_prompt import PublishedPrompt
 from hosting.models.quantisation import Quantisation
 from hosting.models.reading import EngineReading
 from hosting.models.stored_file import StoredFile
+from hosting.models.tool_call import ToolCall, ToolConsent, ToolOffer
+from hosting.models.tool_server import ToolServer
 
 __all__ = [
     "Batch",
@@ -31,4 +33,8 @@ __all__ = [
     "Quantisation",
     "QuestionSet",
     "StoredFile",
+    "ToolCall",
+    "ToolConsent",
+    "ToolOffer",
+    "ToolServer",
 ]

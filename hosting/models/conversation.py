@@ -13,6 +13,7 @@ from django.db.models.lookups import GreaterThan
 from django.utils import timezone
 
 from hosting.models.generation import Generation
+from hosting.models.tool_server import ToolServer
 
 # Of what was found, one more to see a word begin: a line of the list has room for some 35
 _CHARACTERS_BEFORE = 13
@@ -67,6 +68,7 @@ class Conversation(models.Model):
     is_pinned = models.BooleanField(default=False)
     system_prompt = models.TextField(blank=True)
     model_name = models.CharField(max_length=100, blank=True)
+    tool_servers = models.ManyToManyField(ToolServer, blank=True, related_name="+")
     active_leaf = models.ForeignKey(
         "Message", models.SET_NULL, null=True, blank=True, related_name="+"
     )
@@ -91,6 +93,7 @@ class Message(models.Model):
     class Role(models.TextChoices):
         USER = "user"
         ASSISTANT = "assistant"
+        TOOL = "tool"  # the calls of the answer before it, and what came of them
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     conversation = models.ForeignKey(Conversation, models.CASCADE, related_name="messages")

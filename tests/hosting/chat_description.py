@@ -40,6 +40,7 @@ def _operation(body: dict[str, Any] | None = None, **parameters: Any) -> dict[st
     return described
 
 
+_SERVERS = {"type": "array", "items": {"type": "integer"}}
 _MESSAGE = _object(
     ("content",),
     content=_TEXT,
@@ -48,8 +49,17 @@ _MESSAGE = _object(
     model=_TEXT,
     system_prompt=_TEXT,
     options=_OPTIONS,
+    tool_servers=_SERVERS,
 )
-_CHANGES = _object(title=_TEXT, is_pinned=_FLAG, system_prompt=_TEXT, model=_TEXT, active_leaf=_ID)
+_CHANGES = _object(
+    title=_TEXT,
+    is_pinned=_FLAG,
+    system_prompt=_TEXT,
+    model=_TEXT,
+    active_leaf=_ID,
+    tool_servers=_SERVERS,
+)
+_DECISION = _object(("decision",), decision={"enum": ["once", "conversation", "no"]})
 CHAT_DESCRIPTION = {
     "openapi": "3.0.3",
     "info": {"title": "The chat page", "version": "1"},
@@ -68,6 +78,10 @@ CHAT_DESCRIPTION = {
             "post": _operation(_object(model=_TEXT, options=_OPTIONS), message_id=_ID)
         },
         "/chat/generations/{generation_id}/cancel": {"post": _operation(generation_id=_ID)},
+        "/chat/messages/{message_id}/stop": {"post": _operation(message_id=_ID)},
+        "/chat/messages/{message_id}/go-on": {"post": _operation(message_id=_ID)},
+        "/chat/tool-calls/{call_id}/decide": {"post": _operation(_DECISION, call_id=_ID)},
+        "/chat/tool-servers": {"get": _operation()},
         "/chat/models": {"get": _operation()},
     },
 }

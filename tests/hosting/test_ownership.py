@@ -11,7 +11,7 @@ from django.urls import URLPattern
 
 from accounts.models import User
 from hosting.chat.urls import urlpatterns
-from hosting.models import Conversation, Generation, HostedModel, Message
+from hosting.models import Conversation, Generation, HostedModel, Message, ToolCall
 
 ROUTES = [
     ("GET", "chat/conversations/{conversation}"),
@@ -20,6 +20,9 @@ ROUTES = [
     ("GET", "chat/conversations/{conversation}/export"),
     ("POST", "chat/messages/{message}/regenerate"),
     ("POST", "chat/generations/{generation}/cancel"),
+    ("POST", "chat/messages/{message}/stop"),
+    ("POST", "chat/messages/{message}/go-on"),
+    ("POST", "chat/tool-calls/{call}/decide"),
 ]
 OPEN_TO_ALL = {"c/{conversation}"}  # the page of any id; what it fetches is then refused
 
@@ -34,9 +37,11 @@ def ids(person: User, model: HostedModel) -> dict[str, uuid.UUID]:
         user=person, kind="chat", conversation=conversation, message=answer, model_name="demo",
         tenant="t", priority="interactive",
     )  # fmt: skip
+    calls = Message.objects.create(conversation=conversation, role="tool", parent=answer)
     return {
         "conversation": conversation.pk,
         "message": answer.pk,
+        "call": ToolCall.objects.create(message=calls, number=0).pk,
         "generation": generation.pk,
     }
 
@@ -54,6 +59,7 @@ def test_another_persons_objects_are_not_found(
     assert ask(strangers_page, method, route, ids).status_code == 404
     generation = Generation.objects.get()
     assert Conversation.objects.get().title == "Ada's"
+    assert ToolCall.objects.get().state == "waiting"
     assert not generation.is_cancel_requested
 
 
@@ -70,7 +76,7 @@ def test_a_message_cannot_be_put_into_another_persons_conversation(
     body = {"content": "Hi", "conversation": str(ids["conversation"])}
     response = strangers_page.post("/chat/messages", body, content_type="application/json")
     assert response.status_code == 404
-    assert Message.objects.count() == 2
+    assert Message.objects.count() == 3
 
 
 def test_a_message_cannot_be_put_under_another_persons_answer(
@@ -79,7 +85,7 @@ def test_a_message_cannot_be_put_under_another_persons_answer(
     body = {"content": "Hi", "parent": str(ids["message"])}
     response = strangers_page.post("/chat/messages", body, content_type="application/json")
     assert response.status_code == 400
-    assert Message.objects.count() == 2
+    assert Message.objects.count() == 3
 
 
 def test_lists_and_searches_show_ones_own_only(

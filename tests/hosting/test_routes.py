@@ -23,7 +23,7 @@ from accounts.keys import create_api_key
 from accounts.models import ApiKey, Quota, User
 from hosting import asgi
 from hosting.actions.files import store_file
-from hosting.models import Batch, Conversation, Generation, HostedModel, Message
+from hosting.models import Batch, Conversation, Generation, HostedModel, Message, ToolCall
 from tests.accounts.factors import add_app, add_codes, add_passkey, just_confirmed
 from tests.hosting.scripted_engine import ScriptedEngine
 
@@ -107,11 +107,15 @@ WHO_MAY = {
     "chat/conversations": Who.SIGNED_IN,
     "chat/messages": Who.SIGNED_IN,
     "chat/models": Who.SIGNED_IN,
+    "chat/tool-servers": Who.SIGNED_IN,
     "c/<uuid:conversation_id>": Who.OWNER,
     "chat/conversations/<uuid:conversation_id>": Who.OWNER,
     "chat/conversations/<uuid:conversation_id>/export": Who.OWNER,
     "chat/messages/<uuid:message_id>/regenerate": Who.OWNER,
     "chat/generations/<uuid:generation_id>/cancel": Who.OWNER,
+    "chat/messages/<uuid:message_id>/stop": Who.OWNER,
+    "chat/messages/<uuid:message_id>/go-on": Who.OWNER,
+    "chat/tool-calls/<uuid:call_id>/decide": Who.OWNER,
     "accounts/keys/<int:key_id>/revoke/": Who.OWNER,
     "accounts/keys/<int:key_id>/rotate/": Who.OWNER,
     "accounts/security/passkey/<int:pk>/remove/": Who.OWNER,
@@ -170,6 +174,8 @@ def named(person: User, model: HostedModel) -> dict[str, Any]:
     file = store_file(person, [b"{}"], filename="Ada's secret", num_bytes=2)
     key = create_api_key(user=person, name="batches")[0]
     batch = Batch.objects.create(user=person, api_key=key, endpoint="/v1", input_file=file.pk)
+    held = Message.objects.create(conversation=conversation, parent=message, role="tool")
+    call = ToolCall.objects.create(message=held, number=0, result="Ada's secret")
     root = User.objects.create_superuser("root@example.org")
     add_app(person)
     add_codes(person)
@@ -178,6 +184,7 @@ def named(person: User, model: HostedModel) -> dict[str, Any]:
         "conversation_id": conversation.pk,
         "message_id": message.pk,
         "generation_id": generation.pk,
+        "call_id": call.pk,
         "key_id": create_api_key(user=person, name="laptop")[0].pk,
         "invitation_id": invite(root, role="member")[0].pk,
         "user_id": create_service_account("cron", by=root).pk,
