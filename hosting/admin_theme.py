@@ -78,6 +78,12 @@ _NAVIGATION = [
                 "System prompts that are computed once, for everybody.",
             ),
             _list(
+                "Tool servers",
+                "build",
+                "hosting.toolserver",
+                "What models may call in the chat, when the person agrees.",
+            ),
+            _list(
                 "Generations",
                 "forum",
                 "hosting.generation",

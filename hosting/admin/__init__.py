@@ -11,6 +11,7 @@ from hosting.admin import (
     hosted_models,
     published_prompts,
     quantisations,
+    tool_servers,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "hosted_models",
     "published_prompts",
     "quantisations",
+    "tool_servers",
 ]
