@@ -66,9 +66,11 @@ export class AnswerView {
     );
   }
 
-  /** @param {{answer: LiveAnswer, versions: import("./api.js").Message[], modelName: string, isBusy: boolean}} state */
-  update({ answer, versions, modelName, isBusy }) {
+  /** @param {{answer: LiveAnswer, versions: import("./api.js").Message[], modelName: string, isBusy: boolean,
+   *   hasCallsBelow: boolean}} state */
+  update({ answer, versions, modelName, isBusy, hasCallsBelow }) {
     this.#answer = answer;
+    this.toolCalls.hidden = hasCallsBelow; // they are shown there, with what came of them
     this.modelName = modelName;
     this.regenerate.disabled = isBusy;
     this.retry.disabled = isBusy;

@@ -5,12 +5,14 @@
  * @typedef {{queued_seconds?: number, ttft_seconds?: number | null, decode_seconds?: number}} Timings
  * @typedef {{id: string, state: "queued" | "running" | "done" | "failed" | "cancelled", finish_reason: string | null,
  *   error: {code: string, detail: string} | null, usage: Usage | null, timings: Timings | null}} Generation
- * @typedef {{id: string, parent: string | null, role: "user" | "assistant", content: string, reasoning: string,
- *   tool_calls: any[], created_at: string, model: string | null, generation: Generation | null}} Message
+ * @typedef {{id: string, parent: string | null, role: "user" | "assistant" | "tool", content: string, reasoning: string,
+ *   tool_calls: any[], created_at: string, model: string | null, generation: Generation | null, calls: ToolCall[]}} Message
+ * @typedef {{id: string, server: string, tool: string, arguments: string, state: string, result: string}} ToolCall
+ * @typedef {{id: number, name: string, tools: {name: string, description: string}[]}} ToolServer
  * @typedef {{id: string, title: string, updated_at: string, is_pinned: boolean, is_generating: boolean,
  *   snippet?: string}} ConversationRow
  * @typedef {{id: string, title: string, system_prompt: string, model: string | null, active_leaf: string | null,
- *   is_pinned: boolean}} Conversation
+ *   is_pinned: boolean, tool_servers: number[]}} Conversation
  * @typedef {{name: string, display_name: string, state: "loaded" | "loading" | "cold" | "failed" | "fetching",
  *   fraction?: number | null, context_limit_tokens: number | null, is_default: boolean, supports_thinking: boolean,
  *   supports_tools: boolean}} Model
@@ -91,6 +93,14 @@ export const api = {
   regenerate: (id, choice) => send("POST", `/chat/messages/${id}/regenerate`, { body: choice }),
   /** @param {string} id */
   cancel: (id) => send("POST", `/chat/generations/${id}/cancel`),
+  /** @param {string} id of a call @param {string} decision @returns {Promise<{message: Message}>} */
+  decide: (id, decision) => send("POST", `/chat/tool-calls/${id}/decide`, { body: { decision } }),
+  /** @param {string} id of the message that holds the calls */
+  stopCalls: (id) => send("POST", `/chat/messages/${id}/stop`),
+  /** @param {string} id of the message that holds the calls @returns {Promise<{answer: Message}>} */
+  goOn: (id) => send("POST", `/chat/messages/${id}/go-on`),
+  /** @returns {Promise<{servers: ToolServer[]}>} */
+  toolServers: () => send("GET", "/chat/tool-servers"),
   /** @returns {Promise<{models: Model[]}>} */
   models: () => send("GET", "/chat/models"),
 };

@@ -12,22 +12,17 @@ import { ModelPicker } from "./model_picker.js";
 import { OpenConversation } from "./open_conversation.js";
 import { Painter } from "./painter.js";
 import { ScrollKeeper } from "./scroll.js";
-import { stateSentence } from "./sentences.js";
+import { CONNECTION_SENTENCES, END_SENTENCES, callsQuestion, stateSentence } from "./sentences.js";
 import { Settings } from "./settings.js";
 import { listenToShortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { ChatSocket } from "./socket.js";
 import { Thread } from "./thread.js";
+import { ToolPicker } from "./tool_picker.js";
 import { toast } from "./toast.js";
 
 const HINT_DELAY_MS = 150;
 const LOAD_AGAIN_MS = 3000;
-const END_SENTENCES = { done: "Answer complete.", cancelled: "Stopped.", failed: "The answer failed." };
-const CONNECTION_SENTENCES = {
-  open: "",
-  lost: "Connection lost, trying again",
-  crowded: "Too many tabs are open: close another, and this one goes on",
-};
 const LONGEST_FIRST_WORDS = 60;
 const OFFLINE_SHOWN_AFTER_MS = 1500;
 
@@ -43,6 +38,7 @@ export class ChatPage {
   #hintTimer = 0;
   #offlineTimer = 0;
   #spokenPhase = "";
+  #askedQuestion = "";
   #wasOffline = false;
 
   constructor() {
@@ -50,10 +46,13 @@ export class ChatPage {
       onRegenerate: (message) => this.#regenerate(message),
       onEdit: (message, content) => this.#send(content, message.parent),
       onShowVersion: (id) => this.#showVersion(id),
+      onDecide: (call, decision) => this.#decide(call, decision),
+      onGoOn: (calls) => this.#try(this.#conversation.goOn(calls)),
     });
     this.scroll = new ScrollKeeper(byId("scroller"), byId("thread"), byId("jump"));
     this.sidebar = new Sidebar();
     this.settings = new Settings({ onSystemPrompt: (text) => this.#keepSystemPrompt(text) });
+    this.tools = new ToolPicker({ onChange: (servers) => this.#saveDetails({ tool_servers: servers }) });
     this.list = new ConversationList({
       onOpen: (id) => this.#go(id),
       onDeleted: (id) => id === this.#conversation.id && this.#go(null),
@@ -98,7 +97,7 @@ export class ChatPage {
     const help = byId("help");
     byId("help-button").addEventListener("click", () => help.showModal());
     listenToShortcuts({
-      stop: () => this.#conversation.runningAnswer && this.#try(this.#conversation.stop()),
+      stop: () => this.#conversation.isBusy && this.#try(this.#conversation.stop()),
       newChat: () => this.#go(null),
       search: () => {
         this.sidebar.open();
@@ -142,9 +141,10 @@ export class ChatPage {
     this.composer.showNotice("");
     if (!this.composer.isWaiting) this.composer.giveBack(this.#drafts.take(id));
     this.settings.systemPrompt = id ? "" : this.#drafts.systemPrompt;
+    this.tools.show([]);
     byId("scroller").setAttribute("aria-busy", String(Boolean(id)));
     this.#show();
-    if (isPointerFine()) this.composer.focus();
+    this.composer.focusUnlessTouched();
     if (id) await this.#load(conversation);
   }
 
@@ -160,6 +160,7 @@ export class ChatPage {
     byId("scroller").setAttribute("aria-busy", "false");
     this.composer.showNotice("");
     this.settings.systemPrompt = conversation.details?.system_prompt ?? "";
+    this.tools.show(conversation.details?.tool_servers ?? []);
     this.picker.show(conversation.details?.model ?? null);
     this.scroll.restore(conversation.id);
   }
@@ -179,7 +180,10 @@ export class ChatPage {
       answer: message.role === "assistant" ? this.#conversation.answerOf(message) : undefined,
       modelName: this.picker?.displayName(message.model) ?? "",
       isBusy,
+      hasCallsBelow: path[path.indexOf(message) + 1]?.role === "tool",
+      isLast: message === path.at(-1),
     }));
+    this.#announceCalls();
     const firstWords = path[0]?.content.slice(0, LONGEST_FIRST_WORDS) ?? "";
     if (id && !details?.title && firstWords) this.list.noteFirstWords(id, firstWords);
     const title = details?.title || firstWords;
@@ -209,11 +213,12 @@ export class ChatPage {
       content,
       ...this.#choice(),
       ...(isNew && systemPrompt ? { system_prompt: systemPrompt } : {}),
+      ...(isNew && this.tools.chosen.length ? { tool_servers: this.tools.chosen } : {}),
     };
     if (isNew) this.#drafts.systemPrompt = "";
     const sent = conversation.send({ id: this.#ids.of(message), ...message });
     this.scroll.toEnd();
-    if (isPointerFine()) this.composer.focus();
+    this.composer.focusUnlessTouched();
     try {
       await sent;
     } catch (error) {
@@ -253,6 +258,21 @@ export class ChatPage {
     this.composer.focus();
   }
 
+  /** @param {import("./api.js").ToolCall} call @param {string} decision */
+  async #decide(call, decision) {
+    await this.#try(this.#conversation.decide(call, decision));
+    const next = byId("thread").querySelector(".call-choices button");
+    if (next) next.focus();
+    else this.composer.focusUnlessTouched();
+  }
+
+  /** Once for each call that waits for a decision. */
+  #announceCalls() {
+    const question = callsQuestion(this.#conversation.openCalls?.calls ?? []);
+    if (question && question !== this.#askedQuestion) this.#announcer.say(question);
+    this.#askedQuestion = question;
+  }
+
   /** @param {string} id */
   #showVersion(id) {
     this.#try(this.#conversation.showVersion(id));
@@ -284,7 +304,7 @@ export class ChatPage {
     this.#painter.request(() => {
       this.#show();
       const isNowhere = [document.body, this.composer.button].includes(document.activeElement);
-      if (isNowhere && isPointerFine()) this.composer.focus();
+      if (isNowhere) this.composer.focusUnlessTouched();
     });
   }
 
@@ -301,6 +321,7 @@ export class ChatPage {
   /** @param {import("./api.js").Model | null} model @param {boolean} isByPerson */
   #onModel(model, isByPerson) {
     this.settings.showModel(model);
+    this.tools.showModel(model);
     this.#showReady();
     if (isByPerson && model) this.#saveDetails({ model: model.name });
     if (isByPerson) this.composer.focus();
@@ -373,9 +394,4 @@ export class ChatPage {
 /** @returns {string | null} */
 function conversationInAddress() {
   return location.pathname.match(/^\/c\/([0-9a-f-]{36})/)?.[1] ?? null;
-}
-
-/** With a finger, focus would open the keyboard over the page. */
-function isPointerFine() {
-  return matchMedia("(pointer: fine)").matches;
 }

@@ -73,6 +73,11 @@ export class Composer {
     this.field.focus({ preventScroll: true });
   }
 
+  /** With a finger, focus would open the keyboard over the page. */
+  focusUnlessTouched() {
+    if (matchMedia("(pointer: fine)").matches) this.focus();
+  }
+
   /** @param {boolean} isRunning send becomes stop */
   showRunning(isRunning) {
     if (isRunning !== this.#isRunning) this.button.replaceChildren(icon(isRunning ? "stop" : "arrow-up"));

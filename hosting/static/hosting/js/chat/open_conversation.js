@@ -10,6 +10,7 @@
 
 import { api } from "./api.js";
 import { LiveAnswer } from "./live_answer.js";
+import { isUndecided } from "./tool_calls_view.js";
 import { MessageTree } from "./tree.js";
 
 const OPEN_STATES = new Set(["queued", "running"]);
@@ -61,12 +62,18 @@ export class OpenConversation {
     return this.path.find((message) => message.role === "assistant" && !this.answerOf(message).isEnded);
   }
 
+  /** Calls of tools at the end of the branch shown that are not decided, or still run. @returns {Message | undefined} */
+  get openCalls() {
+    const last = this.path.at(-1);
+    return last && isUndecided(last) ? last : undefined;
+  }
+
   get isSending() {
     return this.#isSending;
   }
 
   get isBusy() {
-    return this.#isSending || this.runningAnswer !== undefined;
+    return this.#isSending || this.runningAnswer !== undefined || this.openCalls !== undefined;
   }
 
   /** @param {Message} message @returns {LiveAnswer} */
@@ -132,10 +139,25 @@ export class OpenConversation {
     );
   }
 
+  /** @param {import("./api.js").ToolCall} call @param {string} decision */
+  async decide(call, decision) {
+    await this.#afterChange(api.decide(call.id, decision));
+  }
+
+  /** The answer after calls, where none has come by itself. @param {Message} calls */
+  async goOn(calls) {
+    await this.#perform(
+      () => api.goOn(calls.id),
+      (made) => this.#takeStarted([made.answer]),
+      this.leaf,
+    );
+  }
+
   /** Also before the server has answered: then as soon as it has. */
   async stop() {
     const generation = this.runningAnswer?.generation?.id;
     if (generation) await api.cancel(generation);
+    else if (this.openCalls) await this.#afterChange(api.stopCalls(this.openCalls.id));
     else this.#isStopWanted = this.#isSending;
   }
 
@@ -162,6 +184,15 @@ export class OpenConversation {
       this.socket.unfollow(generation);
     }
     this.onProgress(message, answer, event);
+  }
+
+  /** Shows what there is then, also where it was refused. @param {Promise<any>} request */
+  async #afterChange(request) {
+    try {
+      await request;
+    } finally {
+      await this.fetch();
+    }
   }
 
   /** The stream is gone: either the answer has ended long ago, or it will be made again. @param {string} generation */
@@ -208,7 +239,7 @@ export class OpenConversation {
 
   /** What was sent is seen at once. @param {string | null} parent @param {string} content */
   #showDraft(parent, content) {
-    const rest = { reasoning: "", tool_calls: [], created_at: new Date().toISOString(), model: null, generation: null };
+    const rest = { reasoning: "", tool_calls: [], calls: [], created_at: new Date().toISOString(), model: null, generation: null };
     const generation = { id: "", state: "queued", finish_reason: null, error: null, usage: null, timings: null };
     this.tree.upsert([
       { ...rest, id: DRAFT_USER, parent, role: "user", content },

@@ -2,6 +2,20 @@
 
 /** @typedef {import("./live_answer.js").LiveAnswer} LiveAnswer */
 
+export const END_SENTENCES = { done: "Answer complete.", cancelled: "Stopped.", failed: "The answer failed." };
+export const CONNECTION_SENTENCES = {
+  open: "",
+  lost: "Connection lost, trying again",
+  crowded: "Too many tabs are open: close another, and this one goes on",
+};
+
+/** What a screen reader says of calls that wait; empty where none does. @param {import("./api.js").ToolCall[]} calls */
+export function callsQuestion(calls) {
+  const waiting = calls.filter(({ state }) => state === "waiting");
+  const names = waiting.map(({ tool, server }) => `${tool} of ${server}`).join(", ");
+  return names && `The model wants to use ${names}. Do you allow it?`;
+}
+
 /** @param {LiveAnswer} answer @param {string} modelName */
 export function stateSentence(answer, modelName) {
   switch (answer.phase) {

@@ -1,10 +1,13 @@
 /** The messages of the path shown. Keeps a view per message, so that what is painted stays as it is. */
 
 import { AnswerView } from "./answer_view.js";
+import { ToolCallsView } from "./tool_calls_view.js";
 import { UserMessageView } from "./user_message.js";
 
+const VIEWS = { user: UserMessageView, assistant: AnswerView, tool: ToolCallsView };
+
 export class Thread {
-  /** @type {Map<string, AnswerView | UserMessageView>} */
+  /** @type {Map<string, AnswerView | UserMessageView | ToolCallsView>} */
   #views = new Map();
 
   /** @param {HTMLElement} container @param {object} actions handed on to the views */
@@ -42,8 +45,7 @@ export class Thread {
   #viewOf(message) {
     let view = this.#views.get(message.id);
     if (!view) {
-      const View = message.role === "user" ? UserMessageView : AnswerView;
-      view = new View(message, this.actions);
+      view = new VIEWS[message.role](message, this.actions);
       this.#views.set(message.id, view);
     }
     view.message = message;
