@@ -124,3 +124,11 @@ def test_who_may_only_look_is_asked_nothing_and_asks_nobody(
     browser.post(LIST, body)
     assert browser.get(f"{LIST}{server.pk}/list/").status_code == 403
     assert ToolServer.objects.get().listed_tools == []
+
+
+def test_what_a_server_says_of_its_tools_is_text(root: Client, server: ToolServer) -> None:
+    hostile = "<script>alert(1)</script>"
+    tool = {"name": hostile, "description": hostile, "input_schema": {}}
+    ToolServer.objects.update(listed_tools=[tool], allowed_tools=[hostile])
+    for path in (page_of(server), LIST):
+        assert hostile not in root.get(path).content.decode()

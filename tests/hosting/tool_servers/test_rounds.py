@@ -111,14 +111,16 @@ def test_what_fails_is_told_to_the_model_and_to_the_person(chat: ToolChat) -> No
     assert command_of(chat.messages[-1]).messages[-1]["content"] == chat.call["result"]
 
 
-def test_a_tool_that_does_not_answer_is_given_up(chat: ToolChat) -> None:
-    ToolServer.objects.update(timeout_seconds=1)
+def test_a_tool_that_does_not_answer_is_given_up(chat: ToolChat, running: RunningServer) -> None:
+    ToolServer.objects.update(timeout_seconds=3)
+    num_before = len(running.calls)
     chat.decide(chat.ask_and_call("hang", {}))
     chat.run()
     assert chat.call["state"] == "failed"
-    assert chat.call["result"] == (
-        "The tool server did not answer within 1 s. It may have run all the same."
-    )
+    has_run = "hang" in running.calls[num_before:]  # a busy machine may not have come to it
+    rest = "It may have run all the same." if has_run else ""
+    assert chat.call["result"].startswith("The tool server did not answer within 3 s. It ")
+    assert rest in chat.call["result"]
     assert chat.roles[-1] == "assistant"
 
 
