@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('hosting', '0027_kv_cache_help'),
+        ('hosting', '0029_benchmark'),
     ]
 
     operations = [
