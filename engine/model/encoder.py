@@ -13,6 +13,7 @@ from mlx.utils import tree_flatten, tree_map
 
 from engine.core.encoder_config import is_cross_encoder, most_positions
 from engine.model import bert, modernbert
+from engine.model.compiling import compile_where_possible
 from engine.model.load_faults import explain
 from engine.model.loader import (
     LoadedModel,
@@ -45,6 +46,7 @@ class Encoder(Protocol):
 def load_encoder(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
     """Load in portions, as `loader.load` does. Raises LoadFailed."""
     yield LoadProgress(fraction=0.0)
+    compile_where_possible()
     try:
         config = json.loads((path / "config.json").read_text("utf-8"))
         model = _read(path, config)

@@ -20,6 +20,7 @@ from mlx_lm.utils import MODEL_REMAPPING, load_model, load_tokenizer
 
 from engine.model import kernels
 from engine.model.capability import check_batching
+from engine.model.compiling import compile_where_possible
 from engine.model.identity import identity_of, stamps_of
 from engine.model.kept_layers import kept_layers
 from engine.model.load_faults import explain
@@ -70,6 +71,7 @@ def stored_weight_bytes(path: Path, *, casts_to_float32: bool = False) -> int:
 def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
     """Load in portions; each `next()` works for a moment. Raises LoadFailed."""
     yield LoadProgress(fraction=0.0)
+    compile_where_possible()
     try:
         stamps = stamps_of(path)
         model, config = _read_model(path)

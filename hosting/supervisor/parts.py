@@ -85,7 +85,7 @@ def make_parts(
         "engine": (python, "-m", "engine"),
         "celery": (
             *(python, "-m", "celery", "-A", "hosting", "--quiet", "worker"),
-            *("--pool", "threads", "--concurrency", "4", "--loglevel", "WARNING"),
+            *("--pool", "threads", "--concurrency", "8", "--loglevel", "WARNING"),
             *("--without-gossip", "--without-mingle"),
         ),
         "beat": (python, "-m", "hosting.beat"),
