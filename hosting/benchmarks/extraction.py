@@ -1,7 +1,7 @@
 """How a question is asked, and what of the text that comes counts as the answer. Pure.
 
 What counts is the first line that says something, without markdown around it and without a leading
-"Answer:" or "The answer is":
+"Answer:" or "The answer is". A line that has nothing else, or begins a block of code, says nothing:
 
 - with choices: a letter alone, in brackets or with . ) : behind it, more text may follow then; or
   the whole text of one choice. "B", "(B)", "B) Paris", "Paris" are answers; "A town in France" is
@@ -20,7 +20,8 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 _MARKS = "*_`\"'\u201c\u201d\u2018\u2019 \t"
-_LEAD = re.compile(r"^(?:the )?(?:final )?answer(?: is:?|:)\s*", re.IGNORECASE)
+_LEAD = re.compile(r"^(?:the )?(?:final )?answer[*_]*(?: is:?|:)\s*", re.IGNORECASE)
+_FENCE = re.compile(r"^\s*```[\w+-]*\s*$")
 _LETTER_ALONE = re.compile(r"^\(?([A-Za-z])\)?[.:)]?$")
 _LETTER_FIRST = re.compile(r"^(?:\(([A-Z])\)|([A-Z])[.:)])[*_]*\s")
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
@@ -65,9 +66,9 @@ def lettered(choices: list[str]) -> list[tuple[str, str]]:
 
 
 def _first_line(text: str) -> str:
-    lines = (line.strip(_MARKS) for line in text.splitlines())
-    first = next((line for line in lines if line), "")
-    return _LEAD.sub("", first).strip(_MARKS)
+    lines = (line.strip(_MARKS) for line in text.splitlines() if not _FENCE.match(line))
+    said = (_LEAD.sub("", line).strip(_MARKS) for line in lines)
+    return next((line for line in said if line), "")
 
 
 def _letter_in(line: str, choices: list[str]) -> str:
