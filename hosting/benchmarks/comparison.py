@@ -43,20 +43,19 @@ def compare_speed(runs: Sequence[Benchmark]) -> list[Line]:
 
 
 def compare_accuracy(runs: Sequence[Benchmark]) -> list[Line]:
-    tables = [{one.category: one for one in shares_of(run)} for run in runs]
+    tables = [{(one.is_every, one.category): one for one in shares_of(run)} for run in runs]
     lines = []
-    for category in dict.fromkeys(name for table in tables for name in table):
+    for key in dict.fromkeys(key for table in tables for key in table):
+        is_every, category = key
         cells = []
         for run, table in zip(runs, tables, strict=True):
-            share, first = table.get(category), tables[0].get(category)
+            share, first = table.get(key), tables[0].get(key)
             if share is None:
                 cells.append(Cell(figure=None))
                 continue
             note = f"{share.right} of {share.asked}"
             is_other = run is not runs[0] and first is not None
-            verdict, tone = (
-                _by_answers(runs[0], run) if is_other and category == "All" else ("", "")
-            )
+            verdict, tone = _by_answers(runs[0], run) if is_other and is_every else ("", "")
             cells.append(Cell(figure=share.figure, note=note, verdict=verdict, tone=tone))
         lines.append(Line(label=category, cells=cells))
     return lines

@@ -45,11 +45,12 @@ class Row:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """Of the questions of a category, or of all."""
+    """Of the questions of a category, or of every one: a category may be called "All", too."""
 
     category: str
     right: int
     asked: int
+    is_every: bool = False
 
     @property
     def figure(self) -> Figure:
@@ -66,7 +67,8 @@ def overall(benchmark: Benchmark) -> Share | None:
     """None while nothing is answered."""
     if not benchmark.num_asked:
         return None
-    return Share(category="All", right=benchmark.num_right, asked=benchmark.num_asked)
+    right, asked = benchmark.num_right, benchmark.num_asked
+    return Share(category="All", right=right, asked=asked, is_every=True)
 
 
 def shares_of(benchmark: Benchmark) -> list[Share]:

@@ -14,6 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import AuditRecord, User
+from hosting.benchmarks.comparison import compare_accuracy
 from hosting.benchmarks.over_time import history_of
 from hosting.models import Benchmark, BenchmarkAnswer, HostedModel, QuestionSet
 
@@ -202,6 +203,22 @@ def test_runs_side_by_side_say_what_is_no_luck(admin_page: Client, questions: Qu
         "1,2,3,4,5",
     ):
         assert admin_page.get(f"{LIST}compare/?runs={runs}").status_code == 404
+
+
+def test_a_category_may_be_called_all(questions: QuestionSet) -> None:
+    questions.questions = [QUESTIONS[0] | {"category": "All"}, QUESTIONS[1]]
+    questions.save()
+    first = measured(questions, right=(True, True))
+    second = measured(questions, right=(True, False))
+    every, of_all, letters = compare_accuracy([first, second])
+    assert [line.label for line in (every, of_all, letters)] == ["All", "All", "letters"]
+    assert [cell.note for cell in every.cells] == ["2 of 2", "1 of 2"]
+    assert [cell.note for cell in of_all.cells] == ["1 of 1", "1 of 1"]
+    assert [bool(line.cells[1].verdict) for line in (every, of_all, letters)] == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_other_questions_are_not_compared(admin_page: Client, questions: QuestionSet) -> None:
