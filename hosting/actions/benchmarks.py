@@ -165,7 +165,10 @@ def drop_requests(ids: Sequence[str]) -> None:
 
 
 def end_benchmark(benchmark: Benchmark, state: Benchmark.State, detail: str = "") -> None:
-    """What still runs of it is stopped; the engines forget what was computed for it."""
+    """What still runs of it is stopped; the engines forget what was computed for it, though it was
+    deleted meanwhile. Raises BenchmarkChanged then."""
+    with transaction.atomic():
+        forget(tenant=BENCHMARKS)
     with transaction.atomic():
         stop_requests(benchmark.generations)
         _change(
@@ -177,7 +180,6 @@ def end_benchmark(benchmark: Benchmark, state: Benchmark.State, detail: str = ""
             generations=[],
             ended_at=timezone.now(),
         )
-        forget(tenant=BENCHMARKS)
 
 
 def _check(new: NewBenchmark) -> None:

@@ -115,8 +115,10 @@ def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generat
 
 
 def _teams_of(order: Order) -> tuple[str, ...]:
-    """Whose prefixes the request shares beside the person's own, where the model's mode says so."""
-    if order.model.cache_sharing != HostedModel.CacheSharing.TEAM:
+    """Whose prefixes the request shares beside the person's own, where the model's mode says so.
+    Benchmarks are nobody's, and forgotten when they end."""
+    is_benchmark = order.kind == Generation.Kind.BENCH
+    if is_benchmark or order.model.cache_sharing != HostedModel.CacheSharing.TEAM:
         return ()
     ids = order.user.groups.order_by("pk").values_list("pk", flat=True)
     return tuple(f"group:{pk}" for pk in ids)

@@ -35,7 +35,6 @@ _LEDGER_KINDS = {
 }
 _CALLS_TOOLS = wire.FinishReason.TOOL_CALLS
 _OF_CONVERSATIONS = (Generation.Kind.CHAT, Generation.Kind.TITLE)
-_READ_FROM_ROWS = (Generation.Kind.BATCH, Generation.Kind.BENCH)
 
 
 def settle_generation(request_id: str) -> bool:
@@ -122,7 +121,7 @@ def _closing_fields(outcome: Outcome) -> dict[str, Any]:
 def _store_answer(generation: Generation, outcome: Outcome) -> None:
     if generation.kind == Generation.Kind.TITLE:
         _store_title(generation, outcome)
-    if generation.kind in _READ_FROM_ROWS and outcome.events:
+    if outcome.events and _is_read_from_rows(generation):
         store_events(generation, outcome.events)
     if generation.message_id is None or generation.conversation_id is None:
         return
@@ -132,6 +131,13 @@ def _store_answer(generation: Generation, outcome: Outcome) -> None:
         tool_calls=outcome.answer.tool_calls,
     )
     Conversation.objects.filter(pk=generation.conversation_id).update(updated_at=timezone.now())
+
+
+def _is_read_from_rows(generation: Generation) -> bool:
+    """Of a benchmark's nobody may be left who reads it, once it is cancelled."""
+    is_cancelled = generation.state == Generation.State.CANCELLED
+    is_benchmark = generation.kind == Generation.Kind.BENCH
+    return generation.kind == Generation.Kind.BATCH or (is_benchmark and not is_cancelled)
 
 
 def _store_title(generation: Generation, outcome: Outcome) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connections
 
 from accounts.models import AuditRecord, UsageRecord, User
@@ -31,6 +32,7 @@ from hosting.models import (
     BatchAnswer,
     Benchmark,
     BenchmarkAnswer,
+    Forgetting,
     Generation,
     HostedModel,
     QuestionSet,
@@ -110,6 +112,18 @@ def run(benchmark: Benchmark) -> Benchmark:
     Worker().finish()
     benchmark.refresh_from_db()
     return benchmark
+
+
+def settle_all() -> set[str]:
+    """How they ended."""
+
+    def is_over() -> bool:
+        for one in Generation.objects.open():
+            settle_generation(str(one.pk))
+        return not Generation.objects.open().exists()
+
+    wait_until(is_over)
+    return set(Generation.objects.values_list("state", flat=True))
 
 
 def test_right_answers_are_counted_and_each_can_be_read(root: User, engine: ScriptedEngine) -> None:
@@ -265,6 +279,29 @@ def test_a_worker_that_is_told_to_end_says_so(root: User, engine: ScriptedEngine
     other.finish()
     benchmark.refresh_from_db()
     assert (benchmark.state, benchmark.detail) == ("interrupted", STOPPED)
+    assert settle_all() == {"cancelled"} and not BatchAnswer.objects.exists()
+
+
+def test_what_is_deleted_after_its_worker_died_leaves_nothing(
+    root: User, engine: ScriptedEngine
+) -> None:
+    engine.script = ENDLESS
+    left = begun(root)
+    Benchmark.objects.update(state="running")
+    left.refresh_from_db()
+    asked = asking.Asking(left, HostedModel.objects.get(), threading.Event())
+    asked._begin([asked.order(prompt="x", max_tokens=5)], "Dying", 0.0)
+    wait_until(lambda: len(engine.begun) == 1)
+    delete_benchmark(left, actor=root)
+    assert settle_all() == {"cancelled"} and not BatchAnswer.objects.exists()
+
+
+def test_its_prompts_are_kept_for_no_group(root: User, engine: ScriptedEngine) -> None:
+    """Engines forget what they keep for the tenant alone."""
+    HostedModel.objects.update(cache_sharing=HostedModel.CacheSharing.TEAM)
+    root.groups.add(Group.objects.create(name="Research"))
+    run(begun(root))
+    assert {(one.tenant, one.cache_teams) for one in engine.generates} == {("benchmarks", ())}
 
 
 def test_one_runs_at_a_time(root: User, engine: ScriptedEngine) -> None:
@@ -287,6 +324,7 @@ def test_deleting_it_ends_it_and_its_questions_go_with_the_last(
     delete_benchmark(benchmark, actor=root)
     other.finish()
     assert list(Benchmark.objects.all()) == [done] and not BatchAnswer.objects.exists()
+    assert Forgetting.objects.filter(tenant="benchmarks").count() == 2  # also of the deleted one
     delete_benchmark(done, actor=root)
     assert not QuestionSet.objects.exists() and not BenchmarkAnswer.objects.exists()
 
