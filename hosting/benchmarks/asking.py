@@ -117,6 +117,7 @@ class Asking:
             self._look_for_others()
             while _are_under_way(self._ids):
                 self._wait(POLL_SECONDS)
+                self._look_for_others()
             outcomes = self._read()
             is_full = any(one.error_code in _QUEUE_FULL for one in outcomes)
             if not is_full or time.monotonic() > deadline:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,6 +78,13 @@ def begun(user: User, **changes: Any) -> Benchmark:
     )
 
 
+def settle_all() -> bool:
+    """Whether all have ended."""
+    for one in Generation.objects.open():
+        settle_generation(str(one.pk))
+    return not Generation.objects.open().exists()
+
+
 class Worker:
     """What Celery's thread does, beside a ledger that the test is."""
 
@@ -91,8 +99,7 @@ class Worker:
 
     @property
     def is_running(self) -> bool:
-        for one in Generation.objects.open():
-            settle_generation(str(one.pk))
+        settle_all()
         return self._thread.is_alive()
 
     def finish(self) -> None:
@@ -112,18 +119,6 @@ def run(benchmark: Benchmark) -> Benchmark:
     Worker().finish()
     benchmark.refresh_from_db()
     return benchmark
-
-
-def settle_all() -> set[str]:
-    """How they ended."""
-
-    def is_over() -> bool:
-        for one in Generation.objects.open():
-            settle_generation(str(one.pk))
-        return not Generation.objects.open().exists()
-
-    wait_until(is_over)
-    return set(Generation.objects.values_list("state", flat=True))
 
 
 def test_right_answers_are_counted_and_each_can_be_read(root: User, engine: ScriptedEngine) -> None:
@@ -279,7 +274,8 @@ def test_a_worker_that_is_told_to_end_says_so(root: User, engine: ScriptedEngine
     other.finish()
     benchmark.refresh_from_db()
     assert (benchmark.state, benchmark.detail) == ("interrupted", STOPPED)
-    assert settle_all() == {"cancelled"} and not BatchAnswer.objects.exists()
+    wait_until(settle_all)
+    assert not BatchAnswer.objects.exists()
 
 
 def test_what_is_deleted_after_its_worker_died_leaves_nothing(
@@ -293,7 +289,8 @@ def test_what_is_deleted_after_its_worker_died_leaves_nothing(
     asked._begin([asked.order(prompt="x", max_tokens=5)], "Dying", 0.0)
     wait_until(lambda: len(engine.begun) == 1)
     delete_benchmark(left, actor=root)
-    assert settle_all() == {"cancelled"} and not BatchAnswer.objects.exists()
+    wait_until(settle_all)
+    assert not BatchAnswer.objects.exists()
 
 
 def test_its_prompts_are_kept_for_no_group(root: User, engine: ScriptedEngine) -> None:
@@ -336,6 +333,26 @@ def test_results_outlive_who_started_them(root: User, engine: ScriptedEngine) ->
     done.refresh_from_db()
     assert done.user is None and done.num_right == 2
     assert run(waiting).state == "failed" and "deleted" in waiting.detail
+
+
+def test_others_who_come_while_it_waits_are_told(
+    root: User, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    def heartbeats() -> list[Any]:
+        looks.append("user:7" if looks else "benchmarks")
+        return [SimpleNamespace(rows=[SimpleNamespace(tenant=looks[-1])])]
+
+    monkeypatch.setattr(asking, "heartbeats", heartbeats)
+    engine.script = ENDLESS
+    benchmark = begun(root, questions=Questions(name="One", items=ITEMS[:1]))
+    other = Worker()
+    wait_until(lambda: other.is_running and len(looks) > 1)
+    engine.emit(engine.begun[0], finished())
+    other.finish()
+    benchmark.refresh_from_db()
+    assert (benchmark.state, benchmark.num_others) == ("done", 1)
 
 
 def test_thinking_is_no_part_of_an_answer(root: User, engine: ScriptedEngine) -> None:
