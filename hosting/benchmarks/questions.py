@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hosting.actions.benchmarks import Questions
-from hosting.benchmarks.extraction import lettered
+from hosting.benchmarks.extraction import judge, lettered
 
 OWN_FILE = Path(__file__).with_name("questions.jsonl")
 OWN_NAME = "Hearth's own"
@@ -27,6 +27,10 @@ _MOST_TOLD = 20
 _MOST_LETTERS = {"question": 50_000, "category": 60, "answer": 2000, "choice": 2000}
 _FIELDS = ("question", "choices", "answer", "category", "exact")
 _NO_CATEGORY = "other"
+_NEVER_RIGHT = (
+    "no text is right by it, for one line counts, without marks around it. "
+    'With "exact": true all of the text counts.'
+)
 
 
 class WrongQuestions(Exception):
@@ -103,6 +107,9 @@ def _question(value: dict[str, Any]) -> dict[str, Any]:
     else:
         question["answer"] = list(_answers(value.get("answer")))
         question |= {"exact": True} if is_exact else {}
+        alone = ((one, question | {"answer": [one]}) for one in question["answer"])
+        if not all(judge(asked, one).is_right for one, asked in alone):
+            raise _Wrong("answer", _NEVER_RIGHT)
     return question
 
 

@@ -120,11 +120,11 @@ def test_a_file_is_read_with_what_it_leaves_out() -> None:
         {"question": "2 + 2?", "answer": 4},
         {"question": "Which?", "choices": ["B", "A"], "answer": "A", "category": "letters"},
         {"question": "Which?", "choices": ["x", "y"], "answer": "B"},
-        {"question": "Say OK", "answer": ["OK", "OK!"], "exact": True},
+        {"question": "Say OK", "answer": ["OK", "OK!", "*\n*"], "exact": True},
     ]
     text = "\ufeff" + "\r\n".join(map(json.dumps, lines)) + "\n\n"
     items = read_questions(text.encode(), name="mine").items
-    assert [item["answer"] for item in items] == [["4"], ["B"], ["B"], ["OK", "OK!"]]
+    assert [item["answer"] for item in items] == [["4"], ["B"], ["B"], ["OK", "OK!", "*\n*"]]
     assert [item["category"] for item in items] == ["other", "letters", "other", "other"]
     assert items[3]["exact"] is True
 
@@ -145,6 +145,10 @@ def test_a_file_is_read_with_what_it_leaves_out() -> None:
         ('{"question": "\\ud800", "answer": "b"}', "question: this has a character that is none"),
         ('{"question": "a", "anser": "b"}', "anser: there is no such field; there are question,"),
         ('{"question": "a", "answer": "b", "exact": 1}', "exact: this must be true or false."),
+        *[
+            (f'{{"question": "a", "answer": {answer}}}', "answer: no text is right by it")
+            for answer in ('"b\\nc"', '"*"', '["b", "..."]', '"Answer: b"')
+        ],
         ('{"question": "a", "choices": ["b"], "answer": "b"}', "choices: this must be a list of"),
         ('{"question": "a", "choices": null, "answer": "b"}', "choices: this must be a list of"),
         ('{"question": "a", "choices": ["b", 1], "answer": "b"}', "choices[1]: this must be"),
