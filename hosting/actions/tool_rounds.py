@@ -139,8 +139,11 @@ def go_on(user: User, message_id: uuid.UUID) -> Message:
 
 
 def change(call: ToolCall, *, to: str, result: str = "") -> bool:
-    """From the state that the caller has seen; False: somebody else has changed it meanwhile."""
-    seen = ToolCall.objects.filter(pk=call.pk, state=call.state)
+    """From the state that the caller has seen; False: somebody else has changed it meanwhile.
+
+    Of a running one `lost_at` tells whose run it is: who is late ends no later one.
+    """
+    seen = ToolCall.objects.filter(pk=call.pk, state=call.state, lost_at=call.lost_at)
     return bool(seen.update(state=to, result=result, changed_at=timezone.now(), lost_at=None))
 
 
@@ -148,11 +151,11 @@ def go_on_when_ended(calls: Message) -> None:
     """In a transaction, with the owner held. What refuses the next answer is told in the message,
     and its person may ask for it again."""
     conversation = calls.conversation
+    conversation.refresh_from_db()  # it may have been read before a tool ran
     if calls.calls.open().exists() or calls.children.exists() or not conversation.owner.is_active:
         return
     if calls.calls.filter(state=_State.STOPPED).exists():
         return
-    conversation.refresh_from_db(fields=["active_leaf"])
     try:
         with transaction.atomic():
             counting_ended(conversation.owner, partial(_answer_after, calls, is_asked=False))

@@ -13,7 +13,8 @@ import threading
 import uuid
 from typing import Any
 
-from django.db import DatabaseError, connection, transaction
+from django.db import Error as DatabaseFault
+from django.db import connection, transaction
 from django.utils import timezone
 
 from accounts.models import User
@@ -56,7 +57,7 @@ class _Ending:
 def run_call(call_id: uuid.UUID, stop: threading.Event) -> None:
     """In a thread of its own. `stop`: the process is told to end."""
     try:
-        claim = _claim(call_id)
+        claim = None if stop.is_set() else _claim(call_id)
         connection.close()  # not held while the server is asked
         if claim is not None:
             _finish(claim.call, _send(claim, stop))
@@ -90,14 +91,13 @@ def _claim(call_id: uuid.UUID) -> _Claim | None:
         _finish(call, _Ending(state=_State.FAILED, result=f"Not run: {error.message}"))
         return None
     now = timezone.now()
+    lost_at = now + datetime.timedelta(seconds=claim.seconds) + _LOST_AFTER
     claimed = ToolCall.objects.filter(pk=call.pk, state=_State.ALLOWED).update(
-        state=_State.RUNNING,
-        changed_at=now,
-        lost_at=now + datetime.timedelta(seconds=claim.seconds) + _LOST_AFTER,
+        state=_State.RUNNING, changed_at=now, lost_at=lost_at
     )
     if not claimed:
         return None
-    call.state = _State.RUNNING
+    call.state, call.lost_at = _State.RUNNING, lost_at
     _tell(call)
     return claim
 
@@ -130,6 +130,8 @@ def _send(claim: _Claim, stop: threading.Event) -> _Ending:
         with Exchange(place, seconds=claim.seconds, is_wanted=is_wanted) as exchange:
             session = Session(exchange, token=claim.token)
             session.begin()
+            if not is_wanted():  # finding the host takes its own time
+                raise NoLongerWanted("It was given up.")
             result = session.call_tool(claim.call.tool_name, claim.arguments)
         with Exchange(place, seconds=GOODBYE_SECONDS) as exchange:
             session.end(exchange)
@@ -163,11 +165,11 @@ def _is_wanted(call: ToolCall) -> bool:
     """Not stopped by its person, nor taken from them. A database that is away stops nothing."""
     try:
         return (
-            ToolCall.objects.filter(pk=call.pk, state=_State.RUNNING)
+            ToolCall.objects.filter(pk=call.pk, state=_State.RUNNING, lost_at=call.lost_at)
             .filter(server__is_enabled=True, message__conversation__owner__is_active=True)
             .exists()
         )
-    except DatabaseError:
+    except DatabaseFault:
         return True
     finally:
         connection.close()

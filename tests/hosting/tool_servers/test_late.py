@@ -1,0 +1,101 @@
+"""Calls whose runner is late, and what their person has changed meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from hosting.actions import tool_running
+from hosting.actions.tool_running import look_after_calls, run_call
+from hosting.models import Conversation, ToolCall
+from tests.hosting.tool_servers.tools_in_chat import NEVER, ToolChat, command_of
+from tests.tool_server import RunningServer
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """Does something, once, while the host of the next call is looked up."""
+
+    def arrange(does: Callable[[], Any]) -> None:
+        find = tool_running.find_place
+
+        def slow(*args: Any, **options: Any) -> Any:
+            monkeypatch.setattr(tool_running, "find_place", find)
+            does()
+            return find(*args, **options)
+
+        monkeypatch.setattr(tool_running, "find_place", slow)
+
+    return arrange
+
+
+def _lose() -> None:
+    ToolCall.objects.update(lost_at=timezone.now())
+    look_after_calls()
+
+
+def test_what_its_person_changes_while_a_tool_runs_stays_changed(
+    chat: ToolChat, meanwhile: Any
+) -> None:
+    chat.decide(chat.ask_and_call())
+    own = Conversation.objects.filter(pk=chat.conversation)
+    meanwhile(lambda: own.update(model_name="other", system_prompt="Be brief."))
+    chat.run()
+    assert own.get().model_name == "other"
+    assert command_of(chat.messages[-1]).messages[0]["content"] == "Be brief."
+
+
+@pytest.mark.parametrize("does", ["lose", "stop"])
+def test_who_is_late_sends_nothing_that_was_given_up(
+    chat: ToolChat, running: RunningServer, meanwhile: Any, does: str
+) -> None:
+    chat.decide(chat.ask_and_call())
+    num_before = len(running.calls)
+
+    def give_up() -> None:
+        if does == "stop":
+            chat.post(f"/chat/messages/{chat.held['id']}/stop", {})
+            return
+        _lose()
+        chat.decide(chat.call, "no")
+
+    meanwhile(give_up)
+    chat.run()
+    assert running.calls[num_before:] == []
+    assert chat.call["state"] == ("stopped" if does == "stop" else "declined")
+
+
+def test_who_is_late_does_not_run_what_is_tried_again(
+    chat: ToolChat, running: RunningServer, meanwhile: Any
+) -> None:
+    chat.decide(chat.ask_and_call())
+    num_before = len(running.calls)
+
+    def try_again() -> None:
+        _lose()
+        chat.decide(chat.call)
+        ToolCall.objects.update(
+            state=ToolCall.State.RUNNING, lost_at=timezone.now() + tool_running._LOST_AFTER
+        )  # by another worker
+
+    meanwhile(try_again)
+    chat.run()
+    assert running.calls[num_before:] == []
+    assert chat.call["state"] == "running"
+
+
+def test_a_worker_that_ends_begins_no_call(chat: ToolChat, running: RunningServer) -> None:
+    chat.decide(chat.ask_and_call())
+    num_before = len(running.calls)
+    stop = threading.Event()
+    stop.set()
+    run_call(uuid.UUID(chat.call["id"]), stop)
+    assert running.calls[num_before:] == []
+    assert chat.call["state"] == "allowed"
+    run_call(uuid.UUID(chat.call["id"]), NEVER)
+    assert running.calls[num_before:] == ["add 2 3"]
