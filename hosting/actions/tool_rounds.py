@@ -230,6 +230,7 @@ def arguments_of(call: ToolCall) -> dict[str, object] | None:
         return None
     try:
         read = json.loads(call.arguments)
+        json.dumps(read, allow_nan=False)  # as it is sent
     except (ValueError, RecursionError):
         return None
     return read if isinstance(read, dict) else None

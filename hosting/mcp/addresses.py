@@ -15,7 +15,11 @@ from hosting.mcp.errors import ToolServerError
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _PORTS = {"http": 80, "https": 443}
-_SHARED = ipaddress.ip_network("100.64.0.0/10")  # of carriers and of private overlay networks
+# Not of the internet, whatever ipaddress says: of carriers and private overlay networks, of
+# protocols and relays, and the private ones that IPv6 had first
+_LOCAL = tuple(
+    map(ipaddress.ip_network, ("100.64.0.0/10", "192.0.0.0/24", "192.88.99.0/24", "fec0::/10"))
+)
 # Addresses that hold another one, which a gateway would reach
 _HOLDERS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
 
@@ -81,11 +85,8 @@ def _is_allowed(address: Address, *, may_be_private: bool) -> bool:
             return False
     if address.is_unspecified or address.is_multicast or address.is_link_local:
         return False
-    is_private = address.is_private or address.is_loopback or _is_shared(address)
+    is_local = any(address in one for one in _LOCAL)
+    is_private = address.is_private or address.is_loopback or is_local
     if is_private:
         return may_be_private and (not address.is_reserved or address.is_loopback)
     return address.is_global and not address.is_reserved
-
-
-def _is_shared(address: Address) -> bool:
-    return address.version == 4 and address in _SHARED

@@ -193,7 +193,10 @@ def _listed_tool(plain: Any) -> ListedTool | None:
         return None
     if not 0 < len(name) <= MAX_NAME or cleaned(name, most=MAX_NAME) != name:
         return None
-    text = json.dumps(schema)
+    try:
+        text = json.dumps(schema, allow_nan=False)
+    except ValueError:  # Infinity and NaN, which no database takes
+        return None
     if len(text) > MAX_SCHEMA or "\\u0000" in text or "\\ud" in text:
         return None
     description = plain.get("description")

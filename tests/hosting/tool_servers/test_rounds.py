@@ -153,6 +153,7 @@ def test_a_hostile_result_is_text(chat: ToolChat) -> None:
         ("unknown", {}, "there is no tool of this name"),
         ("add", "[1, 2]", "the arguments are not a JSON object"),
         ("add", "{", "the arguments are not a JSON object"),
+        ("add", '{"a": NaN, "b": 1e999}', "the arguments are not a JSON object"),
         ("add", "[" * 100_000, "the arguments are not a JSON object"),
     ],
 )
