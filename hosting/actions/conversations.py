@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, prefetch_related_objects
 
 from accounts.kept import Kept
 from accounts.models import User
@@ -48,8 +48,11 @@ def get_generation(user: User, generation_id: uuid.UUID) -> Generation:
 
 
 def messages_of(conversation: Conversation) -> list[Message]:
-    """All branches, oldest first, with their generations."""
-    return list(conversation.messages.select_related("generation").prefetch_related("calls"))
+    """All branches, oldest first, with their generations and calls of tools."""
+    messages = list(conversation.messages.select_related("generation"))
+    holders = [one for one in messages if one.role == Message.Role.TOOL]
+    prefetch_related_objects(holders, "calls")  # most conversations have none
+    return messages
 
 
 def branch_to(leaf: Message) -> list[Message]:

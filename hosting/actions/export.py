@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hosting.actions.conversations import branch_to, messages_of
-from hosting.models import Conversation, Message, ToolCall
+from hosting.models import Conversation, Message
 
 _WHO = {
     Message.Role.USER: "You",
@@ -49,9 +49,11 @@ def _indented(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
+def _calls(message: Message) -> list[dict[str, Any]]:
+    if message.role != Message.Role.TOOL:
+        return []
     names = ("call_id", "server_name", "tool_name", "arguments", "state", "result")
-    return {name: getattr(call, name) for name in names}
+    return [{name: getattr(call, name) for name in names} for call in message.calls.all()]
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -62,6 +64,6 @@ def _message(message: Message) -> dict[str, Any]:
         "content": message.content,
         "reasoning": message.reasoning,
         "tool_calls": message.tool_calls,
-        "calls": [_call(call) for call in message.calls.all()],
+        "calls": _calls(message),
         "created_at": message.created_at.isoformat(),
     }
