@@ -243,7 +243,7 @@ def start_answer(
             user=conversation.owner,
             kind=Generation.Kind.CHAT,
             model=model,
-            messages=prompt_of(conversation, branch_to(question)),
+            messages=prompt_of(conversation, branch_to(question), with_tools=model.supports_tools),
             tools=tuple(tool.as_openai for tool in offered),
             sampling=options.sampling,
             max_tokens=options.max_tokens,
