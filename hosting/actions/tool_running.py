@@ -30,6 +30,7 @@ from hosting.models import ToolCall
 _State = ToolCall.State
 _LOST_AFTER = datetime.timedelta(seconds=15)  # more than its time
 _LEFT_AFTER = datetime.timedelta(seconds=10)  # nobody has begun it
+_MOST_OF_ONE = 16  # calls of a person that run at once: half of what there is room for
 _MAY_HAVE_RUN = "It may have run all the same."
 _NOT_RUN = "It was not run."
 
@@ -83,7 +84,7 @@ def _claim(call_id: uuid.UUID) -> _Claim | None:
     """The call, which is now RUNNING and nobody else's; None where there is nothing to run."""
     found = ToolCall.objects.select_related("server", "message__conversation__owner")
     call = found.filter(pk=call_id, state=_State.ALLOWED).first()
-    if call is None:
+    if call is None or _has_many(call.message.conversation.owner_id):
         return None
     try:
         claim = _checked(call)
@@ -100,6 +101,12 @@ def _claim(call_id: uuid.UUID) -> _Claim | None:
     call.state, call.lost_at = _State.RUNNING, lost_at
     _tell(call)
     return claim
+
+
+def _has_many(person_id: int) -> bool:
+    """So many run that this one is left for now; it is begun when `look_after_calls` finds it."""
+    running = ToolCall.objects.of(person_id).filter(state=_State.RUNNING)
+    return running.count() >= _MOST_OF_ONE
 
 
 def _checked(call: ToolCall) -> _Claim:

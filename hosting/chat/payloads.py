@@ -27,7 +27,7 @@ def conversation(row: Conversation) -> dict[str, Any]:
         "system_prompt": row.system_prompt,
         "model": row.model_name,
         "active_leaf": str(leaf) if leaf else None,
-        "tool_servers": [server.pk for server in row.tool_servers.all()],
+        "tool_servers": list(row.tool_servers.values_list("pk", flat=True)),
         "created_at": row.created_at.isoformat(),
     }
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from hosting.actions import tool_running
 from hosting.actions.tool_running import look_after_calls, run_call
 from hosting.models import Conversation, ToolCall
-from tests.hosting.tool_servers.tools_in_chat import NEVER, ToolChat, command_of
+from tests.hosting.tool_servers.tools_in_chat import NEVER, ToolChat, calling, command_of
 from tests.tool_server import RunningServer
 
 
@@ -87,6 +87,25 @@ def test_who_is_late_does_not_run_what_is_tried_again(
     chat.run()
     assert running.calls[num_before:] == []
     assert chat.call["state"] == "running"
+
+
+def test_one_person_does_not_take_all_the_room(
+    chat: ToolChat, running: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_running, "_MOST_OF_ONE", 1)
+    two = (calling("add", {"a": 1, "b": 1}), calling("add", {"a": 2, "b": 2}, index=1))
+    chat.answer(chat.say(), *two)
+    first, second = chat.calls
+    for call in (first, second):
+        chat.decide(call)
+    one = ToolCall.objects.filter(pk=first["id"])
+    one.update(state=ToolCall.State.RUNNING, lost_at=timezone.now() + tool_running._LOST_AFTER)
+    num_before = len(running.calls)
+    chat.run()
+    assert running.calls[num_before:] == [] and chat.calls[1]["state"] == "allowed"
+    one.update(state=ToolCall.State.DONE)
+    chat.run()
+    assert running.calls[num_before:] == ["add 2 2"]
 
 
 def test_a_worker_that_ends_begins_no_call(chat: ToolChat, running: RunningServer) -> None:
