@@ -119,10 +119,11 @@ class _ToolCall:
 
 
 def _storable(value: Any) -> Any:
-    """PostgreSQL stores no NUL, and a model may emit one, or a complaint quote it."""
+    """PostgreSQL stores no NUL and no database half a character: a model may emit both, for it
+    writes escapes, and a complaint quote them."""
     match value:
         case str():
-            return value.replace("\x00", "")
+            return value.replace("\x00", "").encode(errors="replace").decode()
         case list():
             return [_storable(one) for one in value]
         case dict():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import logging
 import uuid
 from functools import partial
 
@@ -50,6 +51,8 @@ _STOPPED = {
 _MISSED = datetime.timedelta(hours=1)
 _GRACE = datetime.timedelta(seconds=10)
 
+logger = logging.getLogger(__name__)
+
 
 def begin_round(answer_id: uuid.UUID) -> None:
     """Once an answer has ended with calls: keep them for its person to decide on, or go on with
@@ -85,7 +88,10 @@ def begin_missed_rounds() -> None:
         generation__finished_at__gt=now - _MISSED, generation__finished_at__lt=now - _GRACE
     )
     for pk in ended.values_list("pk", flat=True):
-        begin_round(pk)
+        try:
+            begin_round(pk)
+        except Exception:  # the others have nothing to do with it
+            logger.exception("a round of tools was not begun", extra={"request_id": str(pk)})
 
 
 def get_call(user: User, call_id: uuid.UUID) -> ToolCall:

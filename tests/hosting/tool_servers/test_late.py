@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 import uuid
 from collections.abc import Callable
@@ -10,9 +11,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from hosting.actions import tool_running
+from hosting.actions import tool_rounds, tool_running
 from hosting.actions.tool_running import look_after_calls, run_call
-from hosting.models import Conversation, ToolCall
+from hosting.models import Conversation, Generation, Message, ToolCall
 from tests.hosting.tool_servers.tools_in_chat import NEVER, ToolChat, calling, command_of
 from tests.tool_server import RunningServer
 
@@ -118,3 +119,24 @@ def test_a_worker_that_ends_begins_no_call(chat: ToolChat, running: RunningServe
     assert chat.call["state"] == "allowed"
     run_call(uuid.UUID(chat.call["id"]), NEVER)
     assert running.calls[num_before:] == ["add 2 3"]
+
+
+def test_a_round_that_cannot_begin_stops_no_other(
+    chat: ToolChat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        chat.conversation = ""
+        chat.ask_and_call()
+    Message.objects.filter(role=Message.Role.TOOL).delete()
+    Generation.objects.update(finished_at=timezone.now() - datetime.timedelta(minutes=1))
+    begin, asked = tool_rounds.begin_round, list[uuid.UUID]()
+
+    def begin_second(pk: uuid.UUID) -> None:
+        asked.append(pk)
+        if len(asked) == 1:
+            raise ValueError
+        begin(pk)
+
+    monkeypatch.setattr(tool_rounds, "begin_round", begin_second)
+    tool_rounds.begin_missed_rounds()
+    assert len(asked) == 2 and ToolCall.objects.count() == 1

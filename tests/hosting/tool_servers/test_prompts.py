@@ -50,3 +50,10 @@ def test_a_call_that_was_cut_is_not_told(chat: ToolChat, reason: wire.FinishReas
     written = chat.say("And?", parent=answer["id"])
     assert told(written)[1] == ("assistant", "Let me see.")
     assert all("tool_calls" not in one for one in command_of(written).messages)
+
+
+def test_half_a_character_of_a_model_stops_no_round(chat: ToolChat) -> None:
+    """The escapes that a model writes may end in the middle of an emoji."""
+    chat.answer(chat.say(), calling("add\ud83d", '{"a": "\ud83d"}'))
+    assert chat.call["tool"] == "add?" and chat.call["arguments"] == '{"a": "?"}'
+    assert chat.roles[-1] == "assistant"
