@@ -194,10 +194,11 @@ def _listed_tool(plain: Any) -> ListedTool | None:
     if not 0 < len(name) <= MAX_NAME or cleaned(name, most=MAX_NAME) != name:
         return None
     try:
-        text = json.dumps(schema, allow_nan=False)
-    except ValueError:  # Infinity and NaN, which no database takes
+        text = json.dumps(schema, allow_nan=False, ensure_ascii=False)
+        text.encode()
+    except ValueError:  # Infinity, NaN and half a character, which no database takes
         return None
-    if len(text) > MAX_SCHEMA or "\\u0000" in text or "\\ud" in text:
+    if len(text) > MAX_SCHEMA or "\\u0000" in text:
         return None
     description = plain.get("description")
     words = cleaned(description, most=MAX_DESCRIPTION) if isinstance(description, str) else ""

@@ -28,3 +28,9 @@ def test_what_no_database_or_model_takes_is_left_out(plain: Any) -> None:
 def test_a_tool_is_told_as_it_is() -> None:
     tool = client._listed_tool({"name": "a.b", "description": "Adds\x00", "inputSchema": {}})
     assert tool == client.ListedTool(name="a.b", description="Adds", input_schema={})
+
+
+def test_a_schema_may_have_any_whole_character() -> None:
+    schema = {"properties": {"mood": {"enum": ["\U0001f600", "ü"]}}}
+    tool = client._listed_tool({"name": "a", "inputSchema": schema})
+    assert tool is not None and tool.input_schema == schema
