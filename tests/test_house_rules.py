@@ -43,6 +43,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "hosting/benchmarks/runner.py": 1,  # end of a run: told in its row
     "hosting/actions/hints.py": 1,  # a lossy message: the layer raises whatever it raises
     "hosting/actions/model_fetch.py": 1,  # end of a task: told in the model's row
+    "hosting/actions/tool_rounds.py": 1,  # a missed round that cannot begin: the others can
     "hosting/actions/tool_running.py": 1,  # end of a thread: the call is lost, and asked about
     "hosting/api/answer_view.py": 1,  # end of a request: DRF makes the error body of it
     "hosting/api/following.py": 1,  # end of a task: handed to whoever reads on
