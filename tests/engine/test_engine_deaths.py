@@ -11,7 +11,6 @@ import pytest
 
 from engine import wire
 from engine.at_work import AtWork
-from tests.engine.devices import needs_quantised_caches
 from tests.engine.test_process import COMMAND, ROOT, environment
 from tests.engine.transport.rig import Rig, pull_ids
 from tests.engine.worker_rig import Engine, spec
@@ -25,13 +24,13 @@ START_SECONDS = 60.0
 
 
 class MortalEngine:
-    """A process. Rows of its model come one at a time, so that others wait inside."""
+    """A process. Its model cannot be batched: rows come one at a time, and others wait inside."""
 
     def __init__(self, redis_url: str, folder: Path) -> None:
         self.rig = Rig(redis_url)
         self._settings = environment(redis_url, folder) | {"HEARTH_CACHE_MEMORY_GB": "0"}
-        path = str(tiny_model_path("tiny-qwen3"))
-        self._spec = wire.ModelSpec(name="demo", path=path, kv_bits=8)
+        path = str(tiny_model_path("tiny-llama4"))
+        self._spec = wire.ModelSpec(name="demo", path=path)
         self.rig.client.publish_models((self._spec,))
 
     def start(self) -> None:
@@ -66,7 +65,6 @@ def engine(redis_url: str, tmp_path: Path) -> Iterator[MortalEngine]:
     engine.process.wait()
 
 
-@needs_quantised_caches
 def test_who_waits_for_a_row_outlives_who_kills_the_engine_twice(engine: MortalEngine) -> None:
     engine.queue("killer", num_tokens=KILLER_TOKENS)
     engine.queue("waiting", num_tokens=4)
