@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from unfold.decorators import display
 
-from accounts.admin.confirmation import ask_first
 from accounts.admin.grouped import grouped
 from accounts.admin.usage import OwnedRowsAdmin
 from accounts.audit import record_of
 from hosting.actions.batches import cancel_batch
 from hosting.actions.refusals import Refusal
+from hosting.admin.cancelling import cancel_open
 from hosting.admin.stopping import STOP_PERMISSION
 from hosting.models import Batch
 
@@ -64,25 +65,16 @@ class BatchAdmin(OwnedRowsAdmin):
 
     @admin.action(description="Cancel", permissions=["stop"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        open_ones = queryset.open()
-        if not open_ones:
-            self.message_user(request, "They have all ended.", messages.WARNING)
-            return None
-        page = ask_first(
+        return cancel_open(
             self,
             request,
-            open_ones,
-            action="cancel",
+            queryset,
+            partial(_cancel, request),
             question="Cancel these batches?",
             consequence="What runs of them ends now. What is done can be read by their people.",
             button="Cancel batches",
             describe=self._whose,
         )
-        if page is not None:
-            return page
-        num_cancelled = sum(_cancel(request, batch) for batch in open_ones)
-        self.message_user(request, f"Cancelled: {num_cancelled}.", messages.SUCCESS)
-        return None
 
     def _whose(self, batch: Batch) -> str:
         return f"{batch.user}, {self.progress(batch)}, since {self.when(batch)} UTC"

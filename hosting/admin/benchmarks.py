@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -16,12 +17,12 @@ from django.utils.timezone import localtime
 from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
-from accounts.admin.confirmation import ask_first
 from accounts.audit import address_of
 from hosting.actions.benchmarks import cancel_benchmark, delete_benchmark
 from hosting.actions.refusals import Refusal
 from hosting.admin import benchmark_pages as pages
 from hosting.admin.benchmark_form import BenchmarkForm
+from hosting.admin.cancelling import cancel_open
 from hosting.benchmarks.figures import overall, speed_rows
 from hosting.models import Benchmark
 
@@ -126,24 +127,15 @@ class BenchmarkAdmin(ModelAdmin):
 
     @admin.action(description="Cancel", permissions=["change"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        open_ones = queryset.open()
-        if not open_ones:
-            self.message_user(request, "They have all ended.", messages.WARNING)
-            return None
-        page = ask_first(
+        return cancel_open(
             self,
             request,
-            open_ones,
-            action="cancel",
+            queryset,
+            partial(_cancel, request),
             question="Cancel these benchmarks?",
             consequence="What runs of them ends now. What they have measured is kept.",
             button="Cancel benchmarks",
         )
-        if page is not None:
-            return page
-        num_cancelled = sum(_cancel(request, one) for one in open_ones)
-        self.message_user(request, f"Cancelled: {num_cancelled}.", messages.SUCCESS)
-        return None
 
 
 def _cancel(request: HttpRequest, benchmark: Benchmark) -> bool:

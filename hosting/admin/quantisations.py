@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.defaultfilters import filesizeformat
@@ -12,10 +13,10 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from unfold.decorators import display
 
-from accounts.admin.confirmation import ask_first
 from accounts.admin.usage import ReadOnlyAdmin
 from accounts.audit import address_of
 from hosting.actions.quantisations import cancel_copy, way_of
+from hosting.admin.cancelling import cancel_open
 from hosting.models import Quantisation
 
 _STATE_COLOURS = {
@@ -64,22 +65,12 @@ class QuantisationAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Cancel", permissions=["cancel"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        open_ones = queryset.open()
-        if not open_ones:
-            self.message_user(request, "They have all ended.", messages.WARNING)
-            return None
-        page = ask_first(
+        return cancel_open(
             self,
             request,
-            open_ones,
-            action="cancel",
+            queryset,
+            partial(cancel_copy, by=request.user, address=address_of(request)),
             question="Cancel these copies?",
             consequence="What is written of them is deleted. The models themselves stay.",
             button="Cancel copies",
         )
-        if page is not None:
-            return page
-        address = address_of(request)
-        num = sum(cancel_copy(job, by=request.user, address=address) for job in open_ones)
-        self.message_user(request, f"Cancelled: {num}.", messages.SUCCESS)
-        return None

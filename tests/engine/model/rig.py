@@ -22,7 +22,7 @@ from engine.live_request import Voice
 from engine.metrics import Vitals
 from engine.model import caches as row_caches
 from engine.model import direct_step, kernels
-from engine.model.batch import NewRow
+from engine.model.batch import NewRow, RowBatch
 from engine.model.caches import Caches
 from engine.model.capability import check_batching
 from engine.model.direct_step import Forward
@@ -89,6 +89,15 @@ def prefilled_row(model: Any, row_id: int, length: int, *, caches: Caches | None
     model(mx.array([prompt], mx.uint32), cache=caches)
     row_caches.evaluate(caches)
     return NewRow(row_id=row_id, token_id=9, length=length, caches=caches)
+
+
+def drawn(batch: RowBatch) -> dict[int, int]:
+    """The next token of each row, which is fed to it."""
+    tokens = mx.argmax(batch.forward(), axis=-1)
+    batch.feed(tokens)
+    lines: list[int] = tokens.tolist()  # type: ignore[assignment]
+    by_row = zip(batch.places, lines, strict=True)
+    return {row_id: token for row_id, token in by_row if row_id is not None}
 
 
 def make_handle(

@@ -14,7 +14,7 @@ from engine.core.step import Join, Slice, Step
 from engine.model.batch import RowBatch
 from engine.model.grouped_batch import GroupedBatch
 from engine.model.runner import Runner
-from tests.engine.model.rig import loaded, prefilled
+from tests.engine.model.rig import drawn, loaded, prefilled
 
 PLAIN, HYBRID, WINDOWED, MAMBA = "tiny-qwen3", "tiny-qwen3-next", "tiny-gemma3", "tiny-mamba"
 
@@ -29,14 +29,6 @@ def alone_in_a_batch(name: str, row_id: int, length: int) -> RowBatch:
     batch = RowBatch(loaded(name).model)
     batch.join([prefilled(name, row_id, length)])
     return batch
-
-
-def drawn(batch: RowBatch) -> dict[int, int]:
-    tokens = mx.argmax(batch.forward(), axis=-1)
-    batch.feed(tokens)
-    lines: list[int] = tokens.tolist()  # type: ignore[assignment]
-    by_row = zip(batch.places, lines, strict=True)
-    return {row_id: token for row_id, token in by_row if row_id is not None}
 
 
 def copied_bytes(change: Callable[[], None], batch: RowBatch | GroupedBatch) -> int:

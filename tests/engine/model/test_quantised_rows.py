@@ -17,7 +17,7 @@ from engine.model.quantised import quantised_caches
 from engine.model.runner import Runner
 from engine.wire import Sampling
 from tests.engine.devices import needs_quantised_caches
-from tests.engine.model.rig import loaded, prefilled_row
+from tests.engine.model.rig import drawn, loaded, prefilled_row
 
 PLAIN, HYBRID, WINDOWED = "tiny-qwen3", "tiny-qwen3-next", "tiny-gemma3"
 
@@ -38,14 +38,6 @@ class Rows:
         batch = RowBatch(self.model)
         batch.join([self.row(row_id, length) for row_id, length in enumerate(lengths, first)])
         return batch
-
-
-def drawn(batch: RowBatch) -> dict[int, int]:
-    tokens = mx.argmax(batch.forward(), axis=-1)
-    batch.feed(tokens)
-    lines: list[int] = tokens.tolist()  # type: ignore[assignment]
-    by_row = zip(batch.places, lines, strict=True)
-    return {row_id: token for row_id, token in by_row if row_id is not None}
 
 
 @pytest.mark.parametrize("bits", [8, 4])
