@@ -14,6 +14,7 @@ from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model import direct_step, kernels, snapshots
 from engine.model.memory import DeviceMemory
+from engine.model.quantised_rows import QuantisedRows
 from engine.model.runner import Runner
 from engine.shelf import DeviceShelf
 from engine.sizing import families
@@ -75,6 +76,17 @@ def test_rows_decode_past_the_models_modules(
     assert isinstance(handle, ModelHandle)
     past_modules = (direct_step.DirectStep, direct_step.FewRowsStep)
     assert [isinstance(one, past_modules) for one in decoding] == [is_direct]
+
+
+@needs_quantised_caches
+@pytest.mark.parametrize("is_right", [True, False])
+def test_quantised_rows_are_batched_where_they_answer_as_alone(
+    is_right: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_right:
+        monkeypatch.setattr(QuantisedRows, "make_mask", lambda self, num_tokens, **options: None)
+    spec = wire.ModelSpec(name="m", path=str(tiny_model_path("tiny-qwen3")), kv_bits=8)
+    assert loaded(make_shelf(), spec).status.is_batchable == is_right
 
 
 @pytest.mark.parametrize(
