@@ -91,3 +91,19 @@ def test_a_prompt_for_a_new_chat_waits_for_its_first_message(chat: Chat) -> None
     expect(field).to_have_value(PROMPT)  # the conversation's own by now
     begin_another(chat.page)
     expect(field).to_have_value("")
+
+
+def test_a_prompt_for_a_new_chat_outlives_a_first_message_that_was_refused(
+    chat: Chat, troubles: list[str]
+) -> None:
+    chat.page.locator("#settings-button").click()
+    field = chat.page.get_by_label("System prompt")
+    field.fill(PROMPT)
+    chat.page.keyboard.press("Escape")
+    chat.page.route("**/chat/messages", lambda route: route.fulfill(status=503, json={}))
+    chat.field.fill("Introduce yourself")
+    chat.field.press("Enter")
+    expect(chat.page.locator("#composer-notice")).to_be_visible()
+    chat.page.reload()
+    expect(field).to_have_value(PROMPT)
+    troubles.clear()  # the console tells of the status 503
