@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.defaultfilters import filesizeformat
 from django.template.response import TemplateResponse
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget
 
 from accounts.audit import address_of
 from engine.sizing.quantising import AFFINE, Way
@@ -23,6 +23,7 @@ from hosting.actions.quantisations import (
     free_bytes,
     offers_of,
 )
+from hosting.admin.first_field import FirstField
 from hosting.models import HostedModel, Quantisation
 
 VIEW_PERMISSION = "hosting.view_quantisation"
@@ -33,7 +34,7 @@ class NewCopyForm(forms.Form):
         label="Name of the copy",
         max_length=100,
         help_text="What requests call it. Letters, digits, and . _ : / -",
-        widget=UnfoldAdminTextInputWidget(attrs={"autofocus": True, "autocomplete": "off"}),
+        widget=FirstField,
     )
     way = forms.ChoiceField(
         label="Bits of a weight, and how many weights share a scale",

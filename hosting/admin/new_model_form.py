@@ -7,6 +7,7 @@ from django.core.validators import RegexValidator
 from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanSwitchWidget
 
 from hosting.actions.hosted_models import ModelRefused, NameTaken, add_model
+from hosting.admin.first_field import FirstField
 from hosting.models import HostedModel
 from hosting.models.hosted_model import NAME_PATTERN
 
@@ -16,7 +17,7 @@ class NewModelForm(forms.Form):
         label="Folder or Hugging Face id",
         help_text="A folder of this machine with an MLX model, or an id like "
         "mlx-community/Qwen3-4B-4bit, which is then fetched.",
-        widget=UnfoldAdminTextInputWidget(attrs={"autofocus": True, "autocomplete": "off"}),
+        widget=FirstField,
     )
     name = forms.CharField(
         required=False,
