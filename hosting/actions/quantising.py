@@ -9,12 +9,9 @@ and whoever begins then starts over.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,12 +26,12 @@ from hosting.actions.hosted_models import ModelRefused
 from hosting.actions.model_folder import NotAModelFolder
 from hosting.actions.process_locks import locked
 from hosting.actions.quantisations import CopyRefused
+from hosting.actions.telling_child import TellingChild
 from hosting.models import Quantisation
 
-_LOOK_SECONDS = 0.5
 _MOST_DEATHS = 3
 _PART = ".part"
-_FOLDER = re.compile(r"quantised-(\d+)-")
+_FOLDER = re.compile(r"quantised-(\d+)-(?!-)")
 _NOT_IN_FOLDERS = re.compile(r"[^A-Za-z0-9._]+")
 _NOT_WANTED = (Quantisation.State.FAILED, Quantisation.State.CANCELLED)
 
@@ -97,83 +94,40 @@ def _write(job: Quantisation, part: Path, lock: IO[str], stop: threading.Event) 
         raise CopyRefused(f"{job.source_name} was removed meanwhile.")
     quantisations.offers_of(job.source)  # it may have changed since
     quantisations.check_room(job)
-    child = _Child(job, Path(job.source.path), part, lock)
+    child = TellingChild("engine.quantize", *_arguments(job, job.source.path, part), lock=lock)
     try:
         while child.is_running():
             close_old_connections()
-            if stop.is_set() or not quantisations.note_progress(job, child.fraction):
+            fraction = child.told.get("fraction", 0.0)
+            if stop.is_set() or not quantisations.note_progress(job, fraction):
                 return False
     finally:
         child.end()
-    if child.was_killed:
+    if child.code < 0:
         quantisations.note_death(job)
         if job.num_deaths < _MOST_DEATHS:
             return False  # it is begun again
-    child.check()
+    _check(child)
     return True
 
 
-class _Child:
-    """Owner: the thread that runs the job. Another one reads what the child tells."""
+def _arguments(job: Quantisation, source: str, part: Path) -> list[str]:
+    way = quantisations.way_of(job)
+    how = ["--mode", way.mode, "--bits", str(way.bits), "--group-size", str(way.group_size)]
+    return [source, str(part), *how]
 
-    def __init__(self, job: Quantisation, source: Path, part: Path, lock: IO[str]) -> None:
-        way = quantisations.way_of(job)
-        self.fraction = 0.0
-        self._error = ""
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "engine.quantize", str(source), str(part)),
-                *("--mode", way.mode, "--bits", str(way.bits)),
-                *("--group-size", str(way.group_size)),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=settings.BASE_DIR,
-            text=True,
-            pass_fds=(lock.fileno(),),
+
+def _check(child: TellingChild) -> None:
+    """Raises CopyFailed where it has not written all."""
+    if "error" in child.told:
+        raise CopyFailed(child.told["error"])
+    if child.code < 0:
+        raise CopyFailed(
+            f"The process that computes it was ended {_MOST_DEATHS} times "
+            f"({signal.Signals(-child.code).name}): perhaps the machine's memory was full."
         )
-        self._reader = threading.Thread(target=self._read, name=f"quantisation-{job.pk}")
-        self._reader.start()
-
-    def is_running(self) -> bool:
-        """Waits for its end, but not for long."""
-        try:
-            self._process.wait(_LOOK_SECONDS)
-        except subprocess.TimeoutExpired:
-            return True
-        return False
-
-    def end(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._reader.join()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
-
-    @property
-    def was_killed(self) -> bool:
-        return self._process.returncode < 0
-
-    def check(self) -> None:
-        """Raises CopyFailed where it has not written all."""
-        code = self._process.returncode
-        if self._error:
-            raise CopyFailed(self._error)
-        if code < 0:
-            raise CopyFailed(
-                f"The process that computes it was ended {_MOST_DEATHS} times "
-                f"({signal.Signals(-code).name}): perhaps the machine's memory was full."
-            )
-        if code > 0:
-            raise CopyFailed("The process that computes it has failed: the log says why.")
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            told = json.loads(line)
-            self.fraction = told.get("fraction", self.fraction)
-            self._error = told.get("error", "")
+    if child.code > 0:
+        raise CopyFailed("The process that computes it has failed: the log says why.")
 
 
 def _rubbish() -> Iterator[Path]:
