@@ -263,7 +263,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 CELERY_BEAT_SCHEDULE = {
     "templates": {"task": "hosting.tasks.look_at_templates", "schedule": crontab()},
-    "fetches": {"task": "hosting.tasks.look_at_fetches", "schedule": crontab(minute="*/10")},
+    "fetches": {"task": "hosting.tasks.look_at_fetches", "schedule": crontab()},
     "batches": {"task": "hosting.tasks.look_at_batches", "schedule": crontab()},
     "quantisations": {"task": "hosting.tasks.look_at_quantisations", "schedule": crontab()},
     "benchmarks": {"task": "hosting.tasks.look_at_benchmarks", "schedule": crontab()},

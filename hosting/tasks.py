@@ -48,7 +48,8 @@ def write_title(conversation_id: str) -> None:
 
 @shared_task
 def fetch_model(model_id: int) -> None:
-    fetch_weights(model_id)
+    """Takes one of the worker's threads until the model is here."""
+    fetch_weights(model_id, _stopping)
 
 
 @shared_task

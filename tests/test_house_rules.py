@@ -42,12 +42,12 @@ BROAD_EXCEPTS: dict[str, int] = {
     "hosting/batches/runner.py": 1,  # end of a batch's turn: the next one tries again
     "hosting/benchmarks/runner.py": 1,  # end of a run: told in its row
     "hosting/actions/hints.py": 1,  # a lossy message: the layer raises whatever it raises
-    "hosting/actions/model_fetch.py": 1,  # end of a task: told in the model's row
     "hosting/actions/tool_rounds.py": 1,  # a missed round that cannot begin: the others can
     "hosting/actions/tool_running.py": 1,  # end of a thread: the call is lost, and asked about
     "hosting/api/answer_view.py": 1,  # end of a request: DRF makes the error body of it
     "hosting/api/following.py": 1,  # end of a task: handed to whoever reads on
     "hosting/api/run.py": 1,  # end of a stream: told in its last line
+    "hosting/download.py": 1,  # end of a process: told to whoever started it
     "hosting/engine_client/reader.py": 1,  # end of a task: its followers are told
     "hosting/management/commands/consume_ledger.py": 1,  # one entry: it comes again
     "hosting/sockets.py": 1,  # end of a task: told to the page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,25 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from accounts import audit
 from accounts.limits import allowance_of
 from accounts.models import AuditRecord, User
 from engine import wire
 from hosting.actions.background import enqueue
+from hosting.actions.fetched_folders import part_of, publish_part
 from hosting.actions.forgetting import forget
 from hosting.actions.memory_limits import memory_limits
 from hosting.actions.model_folder import FolderDescription, NotAModelFolder, describe_folder
 from hosting.actions.publications import unpublish
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import HostedModel
+from hosting.models.hosted_model import HostedModelQuerySet
 
 DEMO_MODEL_NAME = "hearth-demo"
 _REPO_ID = re.compile(r"\A[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*\Z")
+_CANCELLED = (
+    "The download was cancelled, and what was here of it deleted. Fetch it again to begin anew."
+)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 logger = logging.getLogger(__name__)
@@ -187,31 +194,62 @@ def follow_data_folder() -> None:
             HostedModel.objects.filter(pk=model.pk).update(path=str(folder))
 
 
-def mark_fetched(model: HostedModel, folder: Path) -> None:
-    """The weights are here: describe them and serve them. Raises NotAModelFolder."""
-    fields = _fields_of(describe_folder(folder))
+def mark_fetched(model: HostedModel) -> None:
+    """All of it is here: put it in its place, describe and serve it. Nothing happens where the
+    fetch was cancelled. Raises NotAModelFolder."""
+    folder = fetched_folder(model)
+    fields = _fields_of(describe_folder(part_of(folder))) | {"path": str(folder)}
     with transaction.atomic():
-        HostedModel.objects.filter(pk=model.pk).update(
-            **fields, state=HostedModel.State.READY, detail="", fetch_fraction=1.0
-        )
-        publish_on_commit()
+        if _end_fetch(model, HostedModel.State.READY, **fields, fetch_fraction=1.0):
+            publish_part(folder)
+            publish_on_commit()
 
 
 def mark_fetch_failed(model: HostedModel, reason: str) -> None:
-    HostedModel.objects.filter(pk=model.pk).update(state=HostedModel.State.FAILED, detail=reason)
+    _end_fetch(model, HostedModel.State.FAILED, detail=reason)
 
 
-def note_fetch_progress(model: HostedModel, fraction: float) -> None:
-    HostedModel.objects.filter(pk=model.pk).update(fetch_fraction=fraction)
+def cancel_fetch(model: HostedModel, *, by: User | None, address: str = "") -> bool:
+    """False where it has ended. Weights that were here before are served again. Whoever fetches it
+    sees that within half a second, and deletes what it has fetched."""
+    was_here = model.path == str(fetched_folder(model))
+    with transaction.atomic():
+        if was_here:
+            is_cancelled = _end_fetch(model, HostedModel.State.READY, fetch_fraction=1.0)
+        else:
+            state = HostedModel.State.CANCELLED
+            is_cancelled = _end_fetch(model, state, detail=_CANCELLED, fetch_fraction=0.0)
+        if is_cancelled:
+            audit.record("model.fetch_cancel", actor=by, address=address, target=model)
+            publish_on_commit()
+            transaction.on_commit(partial(enqueue, "look_at_fetches"))
+    return is_cancelled
+
+
+def note_fetch_progress(model: HostedModel, fraction: float) -> bool:
+    """False where it is wanted no more."""
+    return bool(_fetch_of(model).update(fetch_fraction=fraction))
 
 
 def fetch_again(model: HostedModel) -> None:
-    """Start over what failed. Only for models that come from Hugging Face."""
+    """What failed or was cancelled, or what has changed. Only for models from Hugging Face."""
     with transaction.atomic():
         HostedModel.objects.filter(pk=model.pk).update(
             state=HostedModel.State.FETCHING, detail="", fetch_fraction=0
         )
         transaction.on_commit(lambda: enqueue_fetch(model))
+
+
+def _end_fetch(
+    model: HostedModel, state: HostedModel.State, *, detail: str = "", **fields: Any
+) -> bool:
+    """Whether it was going on until now."""
+    return bool(_fetch_of(model).update(state=state, detail=detail, **fields))
+
+
+def _fetch_of(model: HostedModel) -> HostedModelQuerySet:
+    """Not where the name was given to another repository meanwhile."""
+    return HostedModel.objects.fetching().filter(pk=model.pk, repo_id=model.repo_id)
 
 
 def _add_folder(

@@ -68,7 +68,7 @@ class BatchAdmin(OwnedRowsAdmin):
         return cancel_open(
             self,
             request,
-            queryset,
+            queryset.open(),
             partial(_cancel, request),
             question="Cancel these batches?",
             consequence="What runs of them ends now. What is done can be read by their people.",

@@ -130,7 +130,7 @@ class BenchmarkAdmin(ModelAdmin):
         return cancel_open(
             self,
             request,
-            queryset,
+            queryset.open(),
             partial(_cancel, request),
             question="Cancel these benchmarks?",
             consequence="What runs of them ends now. What they have measured is kept.",

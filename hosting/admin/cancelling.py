@@ -16,16 +16,17 @@ from accounts.admin.confirmation import ask_first
 def cancel_open(
     model_admin: ModelAdmin[Any],
     request: HttpRequest,
-    queryset: QuerySet[Any],
+    open_ones: QuerySet[Any],
     cancel: Callable[[Any], bool],
+    *,
+    action: str = "cancel",
     **asking: Any,
 ) -> HttpResponse | None:
     """`cancel` says whether it was open until then; `asking` as `ask_first` has it."""
-    open_ones = queryset.open()
     if not open_ones:
         model_admin.message_user(request, "They have all ended.", messages.WARNING)
         return None
-    page = ask_first(model_admin, request, open_ones, action="cancel", **asking)
+    page = ask_first(model_admin, request, open_ones, action=action, **asking)
     if page is not None:
         return page
     num_cancelled = sum(map(cancel, open_ones))

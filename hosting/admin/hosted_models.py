@@ -98,7 +98,9 @@ class HostedModelAdmin(ModelColumns, ModelActions):
 
     @admin.display(description="State")
     def registered_as(self, model: HostedModel) -> str:
-        return model.get_state_display()
+        told = model.get_state_display()
+        is_fetching = model.state == HostedModel.State.FETCHING
+        return f"{told} {model.fetch_fraction:.0%}" if is_fetching else told
 
     def get_urls(self) -> list[URLPattern]:
         estimate = path(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from unfold.decorators import action
 
 from accounts.admin.audited import AuditedAdmin
 from accounts.admin.confirmation import ask_first
-from accounts.audit import changes, record_of
+from accounts.audit import address_of, changes, record_of
 from hosting.actions import engine_orders, hosted_models
 from hosting.actions.model_states import states_in_engines
+from hosting.admin.cancelling import cancel_open
 from hosting.admin.new_copy import new_copy_page
 from hosting.engine_client import EngineUnavailable
 from hosting.models import HostedModel
@@ -26,9 +29,9 @@ class ModelActions(AuditedAdmin):
     """Actions on the list, and some of them on a model's own page."""
 
     actions = ["load", "unload", "reload", "pin", "unpin", "set_default"]
-    actions += ["clear_memory", "clear_disk", "fetch_again"]
+    actions += ["clear_memory", "clear_disk", "fetch_again", "cancel_fetch"]
     actions_detail = ["load_this", "unload_this", "reload_this", "set_default_this"]
-    actions_detail += ["quantise_this"]
+    actions_detail += ["quantise_this", "cancel_fetch_this"]
 
     @admin.action(description="Load", permissions=["change"])
     def load(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -137,6 +140,20 @@ class ModelActions(AuditedAdmin):
             change=hosted_models.fetch_again,
         )
 
+    @admin.action(description="Cancel download", permissions=["change"])
+    def cancel_fetch(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return cancel_open(
+            self,
+            request,
+            queryset.fetching(),
+            partial(hosted_models.cancel_fetch, by=request.user, address=address_of(request)),
+            action="cancel_fetch",
+            question="Cancel these downloads?",
+            consequence="What is here of them is deleted. What was complete before they were "
+            "fetched again is served again.",
+            button="Cancel downloads",
+        )
+
     @action(description="Load", url_path="load", permissions=["change"], icon="play_arrow")
     def load_this(self, request: HttpRequest, object_id: str) -> HttpResponse | None:
         return self.load(request, self.only(request, object_id))
@@ -156,6 +173,19 @@ class ModelActions(AuditedAdmin):
     @action(description="Quantise", url_path="quantise", permissions=["quantise"], icon="compress")
     def quantise_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
         return new_copy_page(self, request, self.get_or_404(request, object_id))
+
+    @action(description="Cancel download", url_path="cancel", permissions=["change"], icon="cancel")
+    def cancel_fetch_this(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        page = self.cancel_fetch(request, self.only(request, object_id))
+        return page or redirect("admin:hosting_hostedmodel_change", object_id)
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
+        """Only what is being fetched has the button to cancel that."""
+        offered = super().get_actions_detail(request, object_id)
+        model = self.get_object(request, str(object_id))
+        if model is not None and model.state == HostedModel.State.FETCHING:
+            return offered
+        return [one for one in offered if not one.action_name.endswith("cancel_fetch_this")]
 
     def has_quantise_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return self.has_add_permission(request)

@@ -66,6 +66,8 @@ class ModelColumns(ModelAdmin):
             return "loading", f"fetching {model.fetch_fraction:.0%}"
         if model.state == HostedModel.State.FAILED:
             return "failed", "failed"
+        if model.state == HostedModel.State.CANCELLED:
+            return "not loaded", "cancelled"
         if not model.sight.is_readable:
             return "unreadable", "unreadable"
         if (seen := model.sight.seen) is None:

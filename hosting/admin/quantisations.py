@@ -68,7 +68,7 @@ class QuantisationAdmin(ReadOnlyAdmin):
         return cancel_open(
             self,
             request,
-            queryset,
+            queryset.open(),
             partial(cancel_copy, by=request.user, address=address_of(request)),
             question="Cancel these copies?",
             consequence="What is written of them is deleted. The models themselves stay.",

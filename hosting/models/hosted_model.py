@@ -44,7 +44,16 @@ class HostedModelQuerySet(models.QuerySet["HostedModel"]):
         return self.servable().filter(kind=HostedModel.Kind.GENERATE)
 
     def enabled(self) -> HostedModelQuerySet:
-        return self.filter(is_enabled=True)
+        """Those that people hear of: also what is being fetched, or could not be."""
+        return self.filter(is_enabled=True).exclude(state=HostedModel.State.CANCELLED)
+
+    def fetching(self) -> HostedModelQuerySet:
+        """From Hugging Face, at this moment or soon."""
+        return self.filter(state=HostedModel.State.FETCHING)
+
+    def unfetched(self) -> HostedModelQuerySet:
+        """Those of which a part may be on the disk: what failed keeps its complete files."""
+        return self.filter(state__in=[HostedModel.State.FETCHING, HostedModel.State.FAILED])
 
     def folders(self) -> list[str]:
         """Where their weights are; what is still to be fetched has none."""
@@ -68,6 +77,7 @@ class HostedModel(models.Model):
         READY = "ready"
         FETCHING = "fetching"
         FAILED = "failed"
+        CANCELLED = "cancelled"
 
     class CacheSharing(models.TextChoices):
         SHARED = "shared", "their own, and what three people sent independently"

@@ -1,58 +1,100 @@
-"""A download that a crash or a restart interrupts goes on by itself."""
+"""Downloads of a running service: cancelled, they leave nothing; interrupted, they go on."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import psutil
 import pytest
 
+from tests.hub import REPOSITORY, Hub, running_hub
 from tests.stack import Stack, running_stack
 
 pytestmark = pytest.mark.stack
-
-
-class SlowHub(ThreadingHTTPServer):
-    """A Hugging Face that takes requests and never answers."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.num_asked = 0
-        self.is_over = threading.Event()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: SlowHub
-
-    def do_GET(self) -> None:
-        if self.path.startswith("/api/models/org/tiny"):
-            self.server.num_asked += 1
-        self.server.is_over.wait()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
+_CANCEL = """
+from hosting.actions.hosted_models import cancel_fetch
+from hosting.models import HostedModel
+print(cancel_fetch(HostedModel.objects.get(name={name!r}), by=None))
+"""
 
 
 @pytest.fixture(scope="module")
-def hub() -> Iterator[SlowHub]:
-    with SlowHub() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.is_over.set()
-        server.shutdown()
+def running() -> Iterator[tuple[Stack, Hub]]:
+    with running_hub() as hub, running_stack(HF_ENDPOINT=hub.address) as stack:
+        yield stack, hub
 
 
-@pytest.fixture(scope="module")
-def stack(hub: SlowHub) -> Iterator[Stack]:
-    with running_stack(HF_ENDPOINT=f"http://127.0.0.1:{hub.server_port}") as running:
-        yield running
+@pytest.fixture
+def stack(running: tuple[Stack, Hub]) -> Stack:
+    return running[0]
 
 
-def test_a_download_goes_on_when_its_process_has_died(stack: Stack, hub: SlowHub) -> None:
-    stack.manage("add_model", "org/tiny")
-    stack.wait_until(lambda: hub.num_asked == 1, "fetching")
+@pytest.fixture
+def hub(running: tuple[Stack, Hub]) -> Hub:
+    """It keeps back the half of the weights, and has sent nothing yet."""
+    hub = running[1]
+    hub.sent.clear()
+    hub.hold()
+    return hub
+
+
+def state(stack: Stack, name: str) -> tuple[str, float]:
+    (row,) = stack.rows(
+        f"SELECT state, fetch_fraction FROM hosting_hostedmodel WHERE name = '{name}'"
+    )
+    return row[0], row[1]
+
+
+def folders(stack: Stack) -> list[str]:
+    found = (stack.data_dir / "models").iterdir()
+    return sorted(folder.name for folder in found if folder.is_dir())
+
+
+def downloads(stack: Stack) -> list[psutil.Process]:
+    worker = stack.processes().get("celery")
+    try:
+        found = worker.children() if worker else []
+        return [child for child in found if "hosting.download" in child.cmdline()]
+    except psutil.Error:  # it has ended meanwhile
+        return []
+
+
+def begin(stack: Stack, name: str) -> psutil.Process:
+    stack.manage("add_model", REPOSITORY, "--name", name)
+    stack.wait_until(lambda: state(stack, name)[1] > 0.3, "half of it is here")
+    (child,) = downloads(stack)
+    return child
+
+
+def cancel(stack: Stack, name: str) -> str:
+    return stack.manage("shell", "-c", _CANCEL.format(name=name))
+
+
+def test_a_cancelled_download_leaves_nothing(stack: Stack, hub: Hub) -> None:
+    child = begin(stack, "cancelled")
+    assert cancel(stack, "cancelled") == "True"
+    stack.wait_until(lambda: not child.is_running() and folders(stack) == [], "cleared", seconds=2)
+    assert state(stack, "cancelled") == ("cancelled", 0.0)
+    assert cancel(stack, "cancelled") == "False"
+
+
+def test_a_download_whose_worker_is_killed_and_that_is_cancelled_then_leaves_nothing(
+    stack: Stack, hub: Hub
+) -> None:
+    child = begin(stack, "orphaned")
+    pid = stack.kill("celery")
+    assert cancel(stack, "orphaned") == "True"
+    stack.wait_restarted("celery", pid)
+    stack.wait_until(lambda: not child.is_running() and folders(stack) == [], "cleared")
+    assert state(stack, "orphaned") == ("cancelled", 0.0)
+
+
+def test_a_download_goes_on_when_its_process_has_died(stack: Stack, hub: Hub) -> None:
+    child = begin(stack, "interrupted")
     stack.kill("celery")
-    stack.wait_until(lambda: hub.num_asked > 1, "fetching again")
+    stack.wait_until(lambda: hub.num_begun == 2, "fetching again")
+    assert not child.is_running()
+    hub.let_go()
+    stack.wait_until(lambda: state(stack, "interrupted") == ("ready", 1.0), "fetched")
+    assert folders(stack) == ["org--tiny"]
+    assert hub.sent.count("config.json") == 1

@@ -15,7 +15,6 @@ from django.test import Client
 
 from accounts.models import User
 from engine import wire
-from hosting.actions import model_fetch
 from hosting.actions.hosted_models import (
     add_model,
     ensure_demo_model,
@@ -164,19 +163,6 @@ def test_a_hugging_face_id_is_fetched_by_celery(rig: Rig) -> None:
     assert published(rig) == []
 
 
-def test_a_fetch_that_works_makes_the_model_ready(
-    rig: Rig, folder: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.MODELS_DIR = folder.parent
-    monkeypatch.setattr(model_fetch, "total_bytes", lambda repo_id: 100)
-    monkeypatch.setattr(model_fetch, "download", lambda repo_id, target: folder.rename(target))
-    run("org/tiny")
-    model_fetch.fetch_weights(HostedModel.objects.get().pk)
-    model = HostedModel.objects.get()
-    assert (model.state, model.fetch_fraction) == ("ready", 1.0)
-    assert published(rig) == ["tiny"]
-
-
 def test_a_fetched_model_is_served_from_where_the_data_folder_is_now(
     rig: Rig, folder: Path, settings: Any, tmp_path: Path
 ) -> None:
@@ -184,41 +170,14 @@ def test_a_fetched_model_is_served_from_where_the_data_folder_is_now(
     old.mkdir()
     settings.MODELS_DIR = old
     run("org/tiny")
-    mark_fetched(HostedModel.objects.get(), folder.rename(old / "org--tiny"))
+    folder.rename(old / "org--tiny.part")
+    mark_fetched(HostedModel.objects.get())
     settings.MODELS_DIR = old.rename(new)
     run(str(shutil.copytree(new / "org--tiny", tmp_path / "mine")))
     prepare(tmp_path)
     paths = {spec.name: spec.path for spec in wire.decode(rig.redis.get(wire.Keys.MODELS)).models}
     assert paths["tiny"] == str(new / "org--tiny")
     assert paths["mine"] == str(tmp_path / "mine")
-
-
-def test_a_fetch_without_a_network_says_what_to_do(
-    rig: Rig, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unreachable(repo_id: str) -> int:
-        raise ConnectionError("no route")
-
-    settings.MODELS_DIR = tmp_path
-    monkeypatch.setattr(model_fetch, "total_bytes", unreachable)
-    run("org/tiny")
-    model_fetch.fetch_weights(HostedModel.objects.get().pk)
-    model = HostedModel.objects.get()
-    assert model.state == "failed"
-    assert "does not reach huggingface.co" in model.detail
-
-
-def test_a_folder_is_fetched_by_one_at_a_time(
-    rig: Rig, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.MODELS_DIR = tmp_path
-    monkeypatch.setattr(model_fetch, "total_bytes", lambda repo_id: 100)
-    run("org/tiny")
-    (tmp_path / "org--tiny.lock").touch()
-    with (tmp_path / "org--tiny.lock").open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        model_fetch.fetch_weights(HostedModel.objects.get().pk)
-    assert HostedModel.objects.get().state == "fetching"
 
 
 def test_a_fetch_that_nobody_began_is_begun_and_one_under_way_goes_on(
