@@ -54,13 +54,14 @@ def _is_wanted(name: str) -> bool:
 
 
 def _explain(repo_id: str, error: Exception) -> str:
+    from httpx2 import HTTPError
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     if isinstance(error, GatedRepoError):
         return f"{repo_id} asks for an agreement: accept it on huggingface.co and set HF_TOKEN."
     if isinstance(error, RepositoryNotFoundError):
         return f"Hugging Face has no model {repo_id}, or it is private (set HF_TOKEN)."
-    if isinstance(error, OSError):
+    if isinstance(error, (OSError, HTTPError)):
         return (
             f"{repo_id} could not be fetched: this machine does not reach huggingface.co or its "
             f"disk is full ({type(error).__name__}). Copy the folder here and register its path."

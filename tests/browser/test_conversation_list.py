@@ -14,6 +14,7 @@ from tests.browser.held import Held
 
 READS = "**/chat/conversations?*"
 OLDER = "**/chat/conversations?*before=*"
+CHANGES = "**/chat/conversations/Newer"
 ROW = {
     "is_pinned": False,
     "is_generating": False,
@@ -78,6 +79,25 @@ def test_nor_do_they_leave_a_gap_behind_a_search(listed: Chat) -> None:
         oldest.let_go(answer)
     page.locator("#more-conversations").click()
     expect(listed.title_of_row(1)).to_have_text("Older")
+
+
+def test_rows_from_before_a_change_do_not_undo_it(listed: Chat) -> None:
+    page = listed.page
+    early, change = Held(page, READS), Held(page, CHANGES)
+    with page.expect_request(READS) as asked:
+        search(page, " ")
+    with page.expect_request(CHANGES):
+        listed.choose_from_row_menu(0, "Pin")
+    pinned = page.get_by_role("heading", name="Pinned")
+    expect(pinned).to_be_visible()
+    with page.expect_event("requestfinished", lambda request: request == asked.value):
+        early.let_go(answer)
+    page.evaluate("new Promise(requestAnimationFrame)")
+    expect(pinned).to_be_visible()
+    page.route(READS, answer)
+    with page.expect_response(READS):
+        change.let_go(lambda route: route.fulfill(json={}))
+    expect(pinned).to_have_count(0)  # the server knows better
 
 
 def test_a_failed_request_for_older_rows_is_told(listed: Chat, troubles: list[str]) -> None:

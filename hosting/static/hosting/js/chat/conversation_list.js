@@ -19,6 +19,8 @@ export class ConversationList {
   /** What the rows are the answer to; null before the first one. @type {string | null} */
   #answered = null;
   #asked = 0;
+  /** Conversation -> what was changed here, until the server has it. @type {Map<string, Partial<Row>>} */
+  #changes = new Map();
   /** Deleted, but it can still be undone. @type {Set<string>} */
   #deleted = new Set();
   /** @type {string | null} */
@@ -61,7 +63,8 @@ export class ConversationList {
     const kept = query === this.#answered ? this.#rows.filter(isOlder) : [];
     this.#answered = query;
     if (!kept.length) this.#next = page.next;
-    this.#rows = [...page.conversations, ...kept];
+    const changed = page.conversations.map((row) => ({ ...row, ...this.#changes.get(row.id) }));
+    this.#rows = [...changed, ...kept];
     this.#render();
   }
 
@@ -190,12 +193,15 @@ export class ConversationList {
 
   /** @param {string} id @param {Partial<Row>} changes */
   async #update(id, changes) {
+    const all = { ...this.#changes.get(id), ...changes };
+    this.#changes.set(id, all);
     this.change(id, changes);
     try {
       await api.changeConversation(id, changes);
     } catch (error) {
       toast(error.message);
     }
+    if (this.#changes.get(id) === all) this.#changes.delete(id);
     await this.refresh();
   }
 
