@@ -64,6 +64,11 @@ class Chat:
             timeout=ANSWER_MS,
         )
 
+    def begin_long_answer(self) -> None:
+        """Until its first words are there."""
+        self.say(LONG_QUESTION)
+        self.wait_for_words()
+
     def is_running(self) -> bool:
         return self.last_answer.get_attribute("aria-busy") == "true"
 

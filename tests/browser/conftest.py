@@ -6,12 +6,14 @@ import contextlib
 import os
 import shutil
 import signal
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.chat import Chat
 from tests.stack import Stack, stack
@@ -21,9 +23,11 @@ __all__ = ["stack"]
 NewPage = Callable[..., Page]
 OpenPage = Callable[..., Page]
 OpenChat = Callable[..., Chat]
-Hold = Callable[[], contextlib.AbstractContextManager[None]]
+Hold = Callable[..., contextlib.AbstractContextManager[None]]
 
 STANDARDS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+STEP_SECONDS, PAUSE_SECONDS = 0.01, 0.1
+PATIENCE_MS = 15_000  # a page on a busy machine; who waits for more than a page says so
 # No answer is longer than the tests need
 SETTINGS = '{"numbers": {"max_tokens": 250}, "thinking": false}'
 
@@ -38,6 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """The system's Chromium; without one, the browser that playwright has installed."""
+    expect.set_options(timeout=PATIENCE_MS)
     path = os.environ.get("CHROME") or shutil.which("chromium") or shutil.which("google-chrome")
     arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
     with sync_playwright() as playwright:
@@ -118,17 +123,42 @@ def chat(open_chat: OpenChat) -> Chat:
 
 @pytest.fixture
 def hold_engine(stack: Stack) -> Hold:
-    """Stops the engine in the middle of a word, for as long as the test looks."""
+    """Stops the engine in the middle of a word, for as long as the test looks.
+
+    What is done before, `meanwhile`, it follows in small steps: however late a busy machine draws
+    its first words, an answer has not ended by then.
+    """
     pid = stack.pid_of("engine")
 
     @contextlib.contextmanager
-    def hold() -> Iterator[None]:
+    def hold(meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
         os.kill(pid, signal.SIGSTOP)
+        if meanwhile is not None:
+            with _in_steps(pid):
+                meanwhile()
         yield
         with contextlib.suppress(ProcessLookupError):  # held too long for its supervisor
             os.kill(pid, signal.SIGCONT)
 
     return hold
+
+
+@contextlib.contextmanager
+def _in_steps(pid: int) -> Iterator[None]:
+    """Of a stopped process, which is stopped afterwards."""
+    is_over = threading.Event()
+
+    def step() -> None:
+        while not is_over.wait(PAUSE_SECONDS):
+            os.kill(pid, signal.SIGCONT)
+            is_over.wait(STEP_SECONDS)
+            os.kill(pid, signal.SIGSTOP)
+
+    with ThreadPoolExecutor(1) as thread:
+        stepping = thread.submit(step)
+        yield
+        is_over.set()
+        stepping.result()
 
 
 def accessibility_faults(

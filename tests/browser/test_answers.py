@@ -6,7 +6,8 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.chat import ANSWER_MS, LONG_QUESTION, Chat
+from tests.browser.chat import ANSWER_MS, Chat
+from tests.browser.conftest import Hold
 
 
 def test_a_first_answer_streams_into_a_new_conversation(chat: Chat) -> None:
@@ -24,14 +25,11 @@ def test_the_line_under_an_answer_tells_its_numbers(chat: Chat) -> None:
     )
 
 
-def test_an_answer_grows_while_it_is_written(chat: Chat) -> None:
-    chat.say(LONG_QUESTION)
-    chat.wait_for_words(40)
-    assert chat.is_running()
-    before = len(chat.last_prose.inner_text())
-    chat.wait_for_words(before + 100)
-    chat.page.get_by_role("button", name="Stop", exact=True).click()
-    chat.whole_answer()
+def test_an_answer_grows_while_it_is_written(chat: Chat, hold_engine: Hold) -> None:
+    with hold_engine(chat.begin_long_answer):
+        assert chat.is_running()
+        before = chat.last_prose.inner_text()
+    assert len(chat.whole_answer()) >= len(before) + 100
 
 
 def test_a_long_question_does_not_leave_its_answer_out_of_sight(chat: Chat) -> None:
@@ -49,25 +47,23 @@ def test_an_answer_that_reached_its_limit_says_so(chat: Chat) -> None:
     expect(chat.last_answer.get_by_text("The answer reached its token limit.")).to_be_visible()
 
 
-def test_stop_keeps_what_was_written(chat: Chat) -> None:
-    chat.say(LONG_QUESTION)
-    chat.wait_for_words(60)
-    chat.field.press("Escape")
+def test_stop_keeps_what_was_written(chat: Chat, hold_engine: Hold) -> None:
+    with hold_engine(chat.begin_long_answer):
+        chat.field.press("Escape")
     expect(chat.last_answer.get_by_text("This answer was stopped.")).to_be_visible(
         timeout=ANSWER_MS
     )
     kept = chat.last_prose.inner_text()
-    assert len(kept) >= 60
+    assert len(kept) >= 40
     expect(chat.page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     _wait_until_stored(chat)
     chat.page.reload()
     chat.expect_words(kept)
 
 
-def test_who_stops_an_answer_by_its_button_can_write_on(chat: Chat) -> None:
-    chat.say(LONG_QUESTION)
-    chat.wait_for_words(40)
-    chat.page.get_by_role("button", name="Stop", exact=True).press("Enter")
+def test_who_stops_an_answer_by_its_button_can_write_on(chat: Chat, hold_engine: Hold) -> None:
+    with hold_engine(chat.begin_long_answer):
+        chat.page.get_by_role("button", name="Stop", exact=True).press("Enter")
     expect(chat.last_answer.get_by_text("This answer was stopped.")).to_be_visible(
         timeout=ANSWER_MS
     )

@@ -17,9 +17,7 @@ RECONNECT_MS = 20_000  # the longest pause of a page that has found no server se
 def test_a_reload_in_the_middle_shows_the_rest(
     chat: Chat, open_chat: OpenChat, hold_engine: Hold
 ) -> None:
-    chat.say(LONG_QUESTION)
-    chat.wait_for_words(40)
-    with hold_engine():
+    with hold_engine(chat.begin_long_answer):
         chat.page.reload()
         chat.wait_for_words(40)
         assert chat.is_running()
@@ -30,9 +28,7 @@ def test_a_second_tab_sees_the_same_live(
     chat: Chat, open_chat: OpenChat, hold_engine: Hold
 ) -> None:
     other = open_chat()
-    chat.say(LONG_QUESTION)
-    chat.wait_for_words(40)
-    with hold_engine():
+    with hold_engine(chat.begin_long_answer):
         other.row_of(chat.conversation).click()
         other.wait_for_words(40)
         assert other.is_running()
