@@ -4,8 +4,8 @@
                                     ... n-2 n-1 n ]   looked up: these, and all near the end
 
 The next turn of a conversation finds the last one of the former turn; another conversation that
-begins alike finds one that is not much shorter than what they share. Names are of one person and one
-model, so that nobody's requests tell of another's. It does not know what engines keep of it.
+begins alike finds one that is not much shorter than what they share. Names are of one person and
+one model, so that nobody's requests tell of another's. It does not know what engines keep of it.
 """
 
 from __future__ import annotations

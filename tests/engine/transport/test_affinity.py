@@ -1,4 +1,4 @@
-"""Agents on two engines: how much of their prompts is found where they come to, and what that costs.
+"""Agents on two engines: how much of their prompts is found where they come to.
 
 The queue in Redis, the exchanges and the prefix caches are the real ones; rows take the time that a
 model would, by a clock of the test's own. Patience is the queue's, by Redis's clock: in the test's
@@ -31,7 +31,6 @@ PREAMBLE_TOKENS, TASK_TOKENS, ANSWER_TOKENS, RESULT_TOKENS = 2500, 3000, 200, 60
 READ_TOKENS_PER_SECOND = 5000.0
 ANSWER_SECONDS, PAUSE_SECONDS = 6.0, 6.0
 PLENTY_TOKENS = 2_000_000
-ROUTING_SECONDS = 50e-6
 
 
 class Machine:
