@@ -110,8 +110,9 @@ class IntakeQueue:
     ) -> Admission:
         """`is_routed`: several engines serve it, one of which may know its prefix."""
         prompt_tokens, max_tokens = _sizes(work)
-        is_long = isinstance(work, wire.Work) and prompt_tokens >= _LONG_PROMPT_TOKENS
-        prefixes = prefixes_of(work) if is_long and is_routed else None
+        is_long = prompt_tokens >= _LONG_PROMPT_TOKENS
+        long = work if is_long and isinstance(work, wire.Work) else None
+        prefixes = prefixes_of(long) if long is not None and is_routed else None
         outcome, num_waiting, room_ms = self._scripts(
             "admit",
             entry.request_id,
@@ -124,7 +125,7 @@ class IntakeQueue:
             spec.max_queue,
             spec.max_queue_per_tenant,
             wire.look_ahead(spec.max_rows),
-            int(is_long),
+            int(long is not None),
             _least_tokens(work),
             *(prefixes.arguments if prefixes else ()),
         )

@@ -41,7 +41,7 @@ def prefixes_of(work: wire.Work) -> Prefixes:
         number: f"{number * BLOCK_TOKENS}-{span.key[:_NAME_BYTES].hex()}"
         for number, span in enumerate(blocks, start=1)
     }
-    kept = {*_landmarks(len(blocks)), len(blocks)}
+    kept = {*_landmarks(len(blocks)), len(blocks)} & names.keys()
     near = range(max(_FEWEST_BLOCKS, len(blocks) - _NEAR_BLOCKS), len(blocks) + 1)
     return Prefixes(
         kept=tuple(names[number] for number in sorted(kept)),
