@@ -57,7 +57,9 @@ def _serve(config: EngineConfig, stopping: threading.Event) -> None:
 
     _raise_open_files()
     check_name(config.redis_url, config.name)
-    memory = DeviceMemory(explicit_ceiling_bytes=config.memory_limit_bytes)
+    memory = DeviceMemory(
+        explicit_ceiling_bytes=config.memory_limit_bytes, share=config.memory_share
+    )
     prefixes = Prefixes(config, ceiling_bytes=memory.ceiling_bytes)
     vitals = Vitals(engine_name=config.name, memory=memory)
     at_work = AtWork(at_work_file(config))

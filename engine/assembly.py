@@ -12,6 +12,7 @@ from engine.estimates import Estimates, estimates_file
 from engine.guard import LOST_ESTIMATES, MemoryGuard
 from engine.metrics import Vitals
 from engine.model.memory import DeviceMemory
+from engine.model_folders import ModelFolders
 from engine.pool import ModelPool
 from engine.prefixes import Prefixes
 from engine.shelf import DeviceShelf
@@ -46,7 +47,8 @@ def build_worker(
         casts_to_float32=memory.is_cpu and not config.keeps_cpu_dtype,
         at_work=at_work,
     )
-    pool = ModelPool(shelf, guard, at_work=at_work)
+    folders = ModelFolders(config.model_folders)
+    pool = ModelPool(shelf, guard, at_work=at_work, folders=folders)
     return Worker(
         transport=transport, pool=pool, vitals=vitals, memory=memory, prefixes=prefixes.cache
     )

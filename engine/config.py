@@ -29,7 +29,8 @@ class BadConfig(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """`memory_limit_bytes` None: what the machine has. `keeps_cpu_dtype`: no cast to float32.
+    """`memory_limit_bytes` None: `memory_share` of what the machine has. `model_folders`: where
+    models are that do not lie where they are registered. `keeps_cpu_dtype`: no cast to float32.
 
     Prefix cache: `cache_memory_bytes` None: a share of the memory limit; 0 turns it off.
     `cache_disk_bytes` None: 20 GiB or a tenth of what is free, whichever is less; 0 turns it off.
@@ -39,6 +40,8 @@ class EngineConfig:
     redis_url: str
     data_dir: Path
     memory_limit_bytes: int | None = None
+    memory_share: float = 1.0
+    model_folders: tuple[Path, ...] = ()
     keeps_cpu_dtype: bool = False
     cache_memory_bytes: int | None = None
     cache_disk_bytes: int | None = None
@@ -61,6 +64,8 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Eng
         redis_url=read_redis_url(environment),
         data_dir=read_data_dir(environment),
         memory_limit_bytes=_gibibytes(environment, "HEARTH_MEMORY_LIMIT_GB", may_be_zero=False),
+        memory_share=_share(environment, "HEARTH_MEMORY_SHARE"),
+        model_folders=read_model_folders(environment),
         cache_memory_bytes=_gibibytes(environment, "HEARTH_CACHE_MEMORY_GB"),
         cache_disk_bytes=_gibibytes(environment, "HEARTH_CACHE_DISK_GB"),
         cache_daily_write_bytes=_DAILY_WRITE_BYTES if daily_bytes is None else daily_bytes,
@@ -75,6 +80,11 @@ def config_from_process(arguments: Sequence[str]) -> EngineConfig:
 def read_data_dir(environment: Mapping[str, str]) -> Path:
     """A service's file has no shell that knows what ~ is."""
     return Path(os.path.expanduser(environment.get("HEARTH_DATA_DIR") or _CHECKOUT / "data"))
+
+
+def read_model_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
+    told = environment.get("HEARTH_MODEL_FOLDERS", "")
+    return tuple(Path(os.path.expanduser(one)) for one in told.split(os.pathsep) if one)
 
 
 def read_redis_url(environment: Mapping[str, str]) -> str:
@@ -93,6 +103,17 @@ def _choice(environment: Mapping[str, str], name: str, choices: tuple[str, ...])
     if told not in choices:
         raise BadConfig(f"{name} is one of {', '.join(choices)}, not {told!r}")
     return told
+
+
+def _share(environment: Mapping[str, str], name: str) -> float:
+    text = environment.get(name, "").strip() or "1"
+    try:
+        share = float(text)
+    except ValueError as error:
+        raise BadConfig(f"{name}={text!r} is not a number") from error
+    if not 0 < share <= 1:
+        raise BadConfig(f"{name}={text!r} must be above 0, at most 1")
+    return share
 
 
 def _gibibytes(

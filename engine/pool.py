@@ -8,6 +8,7 @@ It does not know the transport nor how a model computes. Owner: the model thread
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -21,11 +22,13 @@ from engine.handle import Events, ModelHandle
 from engine.load_failures import LoadFailures
 from engine.loading import Load, LoadGate, load_failed
 from engine.memory_report import ModelSize, model_memories
+from engine.model_folders import ModelFolders
 from engine.residents import Residents
 from engine.shelf import Handle, LoadFailed, Shelf
 from engine.vector_handle import VectorHandle
 from engine.waiting_room import WaitingRoom
 
+_FIND_SECONDS = 10.0
 logger = logging.getLogger(__name__)
 
 
@@ -38,12 +41,15 @@ class ModelPool:
         guard: MemoryGuard,
         *,
         at_work: AtWork | None = None,
+        folders: ModelFolders | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._shelf = shelf
         self._guard = guard
         self._at_work = at_work or AtWork()
+        self._folders = folders or ModelFolders()
         self._clock = clock
+        self._measured_at = clock()
         self._specs: dict[str, wire.ModelSpec] = {}
         self.residents = Residents(clock=clock)
         self._waiting = WaitingRoom(clock=clock)
@@ -120,7 +126,7 @@ class ModelPool:
 
     def configure(self, specs: tuple[wire.ModelSpec, ...]) -> Events:
         """All models that may be served from now on. Running rows of others end normally."""
-        self._specs = {spec.name: spec for spec in specs}
+        self._specs = {spec.name: self._folders.locate(spec) for spec in specs}
         self._failures.clear()
         self._measure()
         for handle in list(self.residents):
@@ -137,15 +143,33 @@ class ModelPool:
 
     def _measure(self) -> None:
         """How large each model is, before anybody asks for it; who cannot be read has failed."""
+        self._measured_at = self._clock()
         self._sizes = {}
         for name, spec in self._specs.items():
             try:
-                self._sizes[name] = ModelSize(
-                    weight_bytes=self._shelf.weight_bytes(spec),
-                    estimate=self._shelf.estimate(self._as_loaded(spec)),
-                )
+                self._sizes[name] = self._size(spec)
             except LoadFailed as error:
                 self._failures.note(name, load_failed(str(error)))
+
+    def _size(self, spec: wire.ModelSpec) -> ModelSize:
+        """Raises LoadFailed."""
+        return ModelSize(
+            weight_bytes=self._shelf.weight_bytes(spec),
+            estimate=self._shelf.estimate(self._as_loaded(spec)),
+        )
+
+    def _find_missing(self) -> None:
+        """Folders that were not there may be there now: nobody asks an engine for a model that it
+        has not, while another has it."""
+        if self._clock() - self._measured_at < _FIND_SECONDS:
+            return
+        self._measured_at = self._clock()
+        for name in self._specs.keys() - self._sizes.keys():
+            spec = self._folders.locate(self._specs[name])
+            with contextlib.suppress(LoadFailed):
+                self._sizes[name] = self._size(spec)
+                self._specs[name] = spec
+                self._failures.forget(name)
 
     def _as_loaded(self, spec: wire.ModelSpec) -> wire.ModelSpec:
         """A precision counts at the next load only."""
@@ -227,6 +251,7 @@ class ModelPool:
     def advance(self) -> Events:
         """One portion of a load, or the next decision about what to load or unload."""
         self._unload_departed()
+        self._find_missing()
         return self._begin_next() if self._load is None else self._go_on(self._load)
 
     def _begin_next(self) -> Events:

@@ -185,7 +185,8 @@ class Doorman:
             self._on_trial.pop(checked.entry.entry_id, None)
 
     def _admit(self, entry: Entry, work: wire.Work | wire.VectorWork, spec: wire.ModelSpec) -> None:
-        admission = self._queue.admit(entry, work, spec)
+        is_routed = len(self._heartbeats.get()) > 1
+        admission = self._queue.admit(entry, work, spec, is_routed=is_routed)
         match admission.outcome:
             case "queue_full":
                 code, limit = wire.Code.QUEUE_FULL, spec.max_queue

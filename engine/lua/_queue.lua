@@ -1,4 +1,4 @@
--- The fair queue of each model. Every script starts with _request.lua and this file.
+-- The fair queue of each model. Every script starts with _request.lua, this file and _routing.lua.
 --
 --   front     [ given back by an engine that closed ]            oldest first
 --   suspects  [ were worked on when an engine died ]             oldest first, one at a time per engine
@@ -17,6 +17,7 @@ local OVERDUE_SHARE = 4 -- while a lower class is overdue, it gets every fourth 
 local MOST_SETTLED = 1e9 -- far above what a request's end adds: then an idle tenant's debt cannot matter any more
 local PACE_MEMORY = 0.95 -- what a taking counts for when the next one comes
 local DEFICIT = 4096 -- tokens of virtual time
+local MAX_LOOKED_AT = 8 -- of tenants, and of each one's requests, where an engine leaves some to others
 local MAX_PLACED = 200 -- places further back are not worked out: Redis must not stall
 
 local function front_key(model) return 'hearth:front:' .. model end
@@ -94,11 +95,17 @@ local function charge(model, class, tenant, cost)
   redis.call('ZINCRBY', key, cost, tenant)
 end
 
-local function first_of(model, class)
-  local ring = redis.call('ZRANGE', ring_key(model, class), 0, 0, 'WITHSCORES')
-  if #ring == 0 then return nil end
-  local id = redis.call('ZRANGE', line_key(model, class, ring[1]), 0, 0)[1]
-  return { id = id, class = class, tenant = ring[1], virtual_time = ring[2] }
+-- The first in fairness of a class, of those that `may_take` lets through where it is given. `clock`: the class's.
+local function first_of(model, class, may_take)
+  local last = may_take and MAX_LOOKED_AT - 1 or 0
+  local ring = redis.call('ZRANGE', ring_key(model, class), 0, last, 'WITHSCORES')
+  for i = 1, #ring, 2 do
+    for _, id in ipairs(redis.call('ZRANGE', line_key(model, class, ring[i]), 0, last)) do
+      if not may_take or may_take(id) then
+        return { id = id, class = class, tenant = ring[i], virtual_time = ring[i + 1], clock = ring[2] }
+      end
+    end
+  end
 end
 
 -- For how long the class's oldest request has waited beyond its patience: not the one whose turn it is in the class,
@@ -111,10 +118,10 @@ local function overdue_ms(model, class, now)
 end
 
 -- The next in fairness: the highest class, but every fourth time one of the longest overdue class.
-local function next_fair(model, now)
+local function next_fair(model, now, may_take)
   local highest, overdue, longest = nil, nil, 0
   for _, class in ipairs(CLASSES) do
-    local first = first_of(model, class)
+    local first = first_of(model, class, may_take)
     if first then
       highest = highest or first
       local ms = overdue_ms(model, class, now)
@@ -142,12 +149,12 @@ local function may_go_before(model, first, id)
 end
 
 -- The one of `preferred` that may go before `first`, or `first`.
-local function prefer(model, first, preferred)
+local function prefer(model, first, preferred, may_take)
   local is_long = redis.call('SISMEMBER', long_key(model), first.id) == 1
   if not is_long or redis.call('HGET', request_key(first.id), 'is_passed') then return first end
   for _, id in ipairs(preferred) do
     local may_go, tenant = may_go_before(model, first, id)
-    if may_go then
+    if may_go and may_take(id) then
       redis.call('HSET', request_key(first.id), 'is_passed', 1) -- or it is the first itself, which leaves
       return { id = id, class = first.class, tenant = tenant }
     end
@@ -155,32 +162,34 @@ local function prefer(model, first, preferred)
   return first
 end
 
-local function take_fair(model, now, preferred)
-  local first = next_fair(model, now)
+local function take_fair(model, now, preferred, may_take)
+  local first = next_fair(model, now, may_take)
   if not first then return nil end
-  redis.call('SET', clock_key(model, first.class), first.virtual_time)
-  return take_out(model, prefer(model, first, preferred))
+  redis.call('SET', clock_key(model, first.class), first.clock)
+  return take_out(model, prefer(model, first, preferred, may_take))
 end
 
 -- The next of `lowest` class or a higher one whose tenant is not among so many `absent` ones.
-local function take_guest(model, lowest, absent, num_absent)
+local function take_guest(model, lowest, absent, num_absent, may_take)
   for _, class in ipairs(CLASSES) do
     for _, tenant in ipairs(redis.call('ZRANGE', ring_key(model, class), 0, num_absent)) do
       if not absent[tenant] then
         local id = redis.call('ZRANGE', line_key(model, class, tenant), 0, 0)[1]
-        return take_out(model, { id = id, class = class, tenant = tenant })
+        return may_take(id) and take_out(model, { id = id, class = class, tenant = tenant }) or nil
       end
     end
     if class == lowest then return nil end
   end
 end
 
-local function take_oldest(model, key)
-  local id = redis.call('ZRANGE', key, 0, 0)[1]
-  if not id then return nil end
-  redis.call('ZREM', key, id)
-  redis.call('ZREM', waiting_key(model), id)
-  return id
+local function take_oldest(model, key, may_take)
+  for _, id in ipairs(redis.call('ZRANGE', key, 0, MAX_LOOKED_AT - 1)) do
+    if may_take(id) then
+      redis.call('ZREM', key, id)
+      redis.call('ZREM', waiting_key(model), id)
+      return id
+    end
+  end
 end
 
 -- The lines of one class as they would be served, appended to `placed`. Changes nothing.

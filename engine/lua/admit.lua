@@ -1,7 +1,8 @@
 -- intake -> fair queue. Returns {outcome, number waiting, ms until there may be room}; a full queue
--- changes nothing. What is submitted again was let in before, and is whatever waits now.
+-- changes nothing. What is submitted again was let in before, and is whatever waits now. The last ARGV, where there are
+-- several engines: which of its prefixes are kept as one text, then the names of all by which its homes are found.
 local id, entry, work, accepted, prompt_tokens, cost, deadline_at, max_queue, max_tenant, look_ahead,
-  is_long = unpack(ARGV)
+  is_long, least_tokens, kept_prefixes = unpack(ARGV, 1, 13)
 local state, model, tenant, class, weight, is_again = unpack(redis.call('HMGET', request_key(id),
   'state', 'model', 'tenant', 'priority', 'weight', 'is_again'))
 
@@ -27,7 +28,11 @@ if not is_again and num_own >= tonumber(max_tenant) then
 end
 
 redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', cost / weight,
-  'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms())
+  'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms(), 'least_tokens', least_tokens)
+if kept_prefixes then
+  redis.call('HSET', request_key(id), 'kept_prefixes', kept_prefixes)
+  note_homes(id, { unpack(ARGV, 14) }, now_ms())
+end
 await_deadline(id, deadline_at)
 push(model, class, tenant, id) -- first: Redis wakes whom it concerns in this order
 if is_long == '1' then redis.call('SADD', long_key(model), id) end

@@ -1,23 +1,31 @@
--- fair queue -> engine. ARGV: engine, lease_ms, the event of a passed deadline, how many models and preferred requests,
---   (model, how many)..., preferred ids..., then of guests, one each: (model, lowest class, n, n tenants who may not)...
--- Returns {per request {hash as a flat list, its events}, the models of which long prompts still wait}.
-local engine, lease_ms, deadline_failed, num_models, num_preferred = unpack(ARGV, 1, 5)
+-- fair queue -> engine. ARGV: engine, lease_ms, how many requests it has in its hands, the event of a passed deadline,
+--   how many models and preferred requests, (model, how many)..., preferred ids..., then of guests, one each:
+--   (model, lowest class, n, n tenants who may not)...
+-- Returns {per request {hash as a flat list, its events}, the models of which long prompts still wait, in how many ms
+--   it may take what it has left to other engines (0: nothing)}.
+local engine, lease_ms, num_held, deadline_failed, num_models, num_preferred = unpack(ARGV, 1, 6)
 local now = now_ms()
-local pulled, with_long = {}, {}
-local after_models = 5 + 2 * num_models
+local pulled, with_long, views = {}, {}, {}
+local look_again_ms = math.huge
+local after_models = 6 + 2 * num_models
 local preferred = { unpack(ARGV, after_models + 1, after_models + num_preferred) }
 
-local function take(model)
-  local id = take_oldest(model, front_key(model))
+local function own_filter(view)
+  return function(id) return not is_for_others(view, id) end
+end
+
+local function take(model, view)
+  local is_own = own_filter(view)
+  local id = take_oldest(model, front_key(model), is_own)
   if id then return id end
   if redis.call('EXISTS', suspect_key(engine)) == 0 then
-    id = take_oldest(model, suspects_key(model))
+    id = take_oldest(model, suspects_key(model), is_own)
     if id then
       redis.call('SET', suspect_key(engine), id)
       return id
     end
   end
-  return take_fair(model, now, preferred)
+  return take_fair(model, now, preferred, function(one) return is_to_take(view, one) end)
 end
 
 local function give_up(id)
@@ -34,6 +42,7 @@ local function lease(id)
   redis.call('HINCRBY', request_key(id), 'attempt', 1)
   redis.call('HDEL', request_key(id), 'place')
   redis.call('ZADD', 'hearth:leases', now + lease_ms, id)
+  move_in(id, engine)
   local history = {}
   for _, entry in ipairs(redis.call('XRANGE', events_key(id), '-', '+')) do
     table.insert(history, entry[2][2])
@@ -41,7 +50,7 @@ local function lease(id)
   table.insert(pulled, { id, redis.call('HGETALL', request_key(id)), history })
 end
 
-local function pull(model, wanted, take_one)
+local function pull(model, wanted, view, take_one)
   local num_taken = 0
   while num_taken < wanted do
     local id = take_one()
@@ -50,23 +59,38 @@ local function pull(model, wanted, take_one)
       give_up(id)
     else
       lease(id)
+      note_taken(view)
       num_taken = num_taken + 1
     end
   end
   note_pace(model, num_taken, now)
 end
 
-for i = 6, after_models, 2 do
-  local model = ARGV[i]
-  pull(model, tonumber(ARGV[i + 1]), function() return take(model) end)
+local function view_of(model, wanted)
+  local look_ahead = redis.call('HGET', pace_key(model), 'look_ahead') or 0
+  return look_around(model, engine, now, num_held + #pulled, wanted - look_ahead)
+end
+
+for i = 7, after_models, 2 do
+  local model, wanted = ARGV[i], tonumber(ARGV[i + 1])
+  local view = view_of(model, wanted)
+  pull(model, wanted, view, function() return take(model, view) end)
   if redis.call('EXISTS', long_key(model)) == 1 then table.insert(with_long, model) end
+  look_again_ms = math.min(look_again_ms, view.look_again_ms)
+  table.insert(views, view)
 end
 
 local i = after_models + num_preferred + 1
 while i <= #ARGV do
   local model, lowest, num_absent, absent = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), {}
   for j = i + 3, i + 2 + num_absent do absent[ARGV[j]] = true end
-  pull(model, 1, function() return take_guest(model, lowest, absent, num_absent) end)
+  local view = view_of(model, 0)
+  pull(model, 1, view, function() return take_guest(model, lowest, absent, num_absent, own_filter(view)) end)
   i = i + 3 + num_absent
 end
-return { pulled, with_long }
+
+for _, view in ipairs(views) do
+  view.num_requests = num_held + #pulled
+  tell_room(view)
+end
+return { pulled, with_long, look_again_ms == math.huge and 0 or look_again_ms }

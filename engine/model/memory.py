@@ -82,19 +82,20 @@ class DeviceMemory:
         self,
         *,
         explicit_ceiling_bytes: int | None = None,
+        share: float = 1.0,
         machine: Machine | None = None,
         kind: DeviceKind | None = None,
         read_info: Callable[[], DeviceInfo] | None = None,
     ):
-        """None: what this machine and MLX say."""
+        """None: `share` of what this machine and MLX say."""
         self.peaks = PeakMeter()
         self.kind = kind or device_kind()
         self._machine = machine or this_machine()
         self._read_info = read_info or _info
         info = {} if self.is_cpu else self._read_info()
         self.device = "cpu" if self.is_cpu else str(info.get("device_name", "gpu"))
-        self.ceiling_bytes = explicit_ceiling_bytes or automatic_ceiling(
-            self._machine.total_bytes, device_bytes(info)
+        self.ceiling_bytes = explicit_ceiling_bytes or int(
+            share * automatic_ceiling(self._machine.total_bytes, device_bytes(info))
         )
         self.set_limit(self.ceiling_bytes)
 

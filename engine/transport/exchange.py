@@ -25,6 +25,7 @@ REMEMBER_ENDED_SECONDS = 10.0
 MAX_EVENTS_PER_CALL = 1000
 
 _FORGOTTEN, _VOID, _CANCELLED = -1, -2, 1
+_GIVEN_BACK = 1
 _LEASE_MS = int(LEASE_SECONDS * 1000)
 _FINISHED_CANCELLED = wire.encode(wire.CANCELLED_UNBEGUN)
 _FAILED_POISON = wire.encode(
@@ -57,6 +58,7 @@ class Exchange:
         self._held: dict[str, Held] = {}
         self._behind: dict[str, Held] = {}  # of those the ones of which Redis lacks events
         self._dropped: list[Dropped] = []  # not told yet: Redis may go away behind them
+        self.look_again_seconds: float | None = None  # at what was left to other engines
 
     def release_former_life(self) -> None:
         """What an engine of this name held when it died goes back to the queue: as a crash, but for
@@ -77,9 +79,13 @@ class Exchange:
         if not wanted and not guests:
             return []
         preferred = self._choice.preferred(wanted) if self._choice else []
-        known = (self._engine_name, _LEASE_MS, FAILED_DEADLINE, len(wanted), len(preferred))
-        parts = [part for pair in wanted.items() for part in pair]
-        pulled, with_long = self._scripts("pull", *known, *parts, *preferred, *guests)
+        num_held = sum(not held.is_ended for held in self._held.values())
+        known = (self._engine_name, _LEASE_MS, num_held, FAILED_DEADLINE)
+        parts = [len(wanted), len(preferred), *(part for pair in wanted.items() for part in pair)]
+        pulled, with_long, look_again_ms = self._scripts(
+            "pull", *known, *parts, *preferred, *guests
+        )
+        self.look_again_seconds = look_again_ms / 1000 or None
         if self._choice:
             self._choice.note_waiting(with_long, among=wanted)
         deliveries = []
@@ -132,11 +138,22 @@ class Exchange:
         self._release("unheld")
 
     def _emit(self, rows: Sequence[Held]) -> None:
-        for batch in _batches(rows):
+        for batch in _batches([held for held in rows if not self._is_declined(held)]):
             arguments = [part for held, last in batch for part in _row_arguments(held, last)]
             replies = self._scripts("emit", *arguments)
             for (held, _), reply in zip(batch, replies, strict=True):
                 self._settle(held, reply)
+
+    def _is_declined(self, held: Held) -> bool:
+        """Whether another engine can serve it, which nobody asks twice; then it waits for that."""
+        if not held.may_be_declined:
+            return False
+        reply = self._scripts("decline", self._engine_name, held.request_id, held.fence)
+        held.may_be_declined = False
+        if reply == _GIVEN_BACK:
+            self._behind.pop(held.request_id, None)
+            del self._held[held.request_id]
+        return bool(reply == _GIVEN_BACK)
 
     def _settle(self, held: Held, reply: int) -> None:
         if reply == _FORGOTTEN:

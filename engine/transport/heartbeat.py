@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 from engine import wire
 from engine.core.lives import KEPT_SECONDS
-from engine.transport.connection import Outage, RedisAway, connect
+from engine.transport.connection import Outage, RedisAway, Scripts, connect
 from engine.transport.exchange import LEASE_SECONDS, Exchange
+from engine.transport.reach import reach_of
 
 BEAT_SECONDS = 1.0
 ALIVE_SECONDS = 5  # after this long without a heartbeat an engine counts as gone
@@ -41,6 +42,7 @@ class Heartbeat:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._redis = connect(redis_url)
+        self._scripts = Scripts(self._redis)
         self._reaper = Exchange(self._redis, engine_name=engine_name)
         self._engine_name = engine_name
         self._status = status
@@ -74,12 +76,15 @@ class Heartbeat:
             self._reaper.release_expired()
 
     def _beat(self) -> None:
-        beat = wire.encode(self._status())
+        status = self._status()
+        beat = wire.encode(status)
         key = wire.Keys.engine(self._engine_name)
         former = self._redis.set(key, beat, ex=ALIVE_SECONDS, get=True)
         self._redis.sadd(wire.Keys.ENGINES, self._engine_name)
         for kept in (wire.Keys.engine_life, wire.Keys.engine_forgot):
             self._redis.expire(kept(self._engine_name), KEPT_SECONDS)
+        reach = [part for pair in reach_of(status).items() for part in pair]
+        self._scripts("reach", self._engine_name, *reach)
         if former != self._last_beat:
             self._disturb()
         self._last_beat = beat

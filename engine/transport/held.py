@@ -14,6 +14,9 @@ from engine.core.delivery import AnyDelivery, Delivery, VectorDelivery
 
 CACHED_COST = 0.02  # of a token that is computed: what a repeated prompt takes of a cold one
 
+# Another engine may have the model, or more memory.
+_NOT_HERE = (wire.Code.MODEL_LOAD_FAILED, wire.Code.DOES_NOT_FIT)
+
 # What a restored request keeps of its hash; the script sets the rest itself.
 _KEPT_FIELDS = (
     "born",
@@ -24,6 +27,8 @@ _KEPT_FIELDS = (
     "cost",
     "payload",
     "prompt_tokens",
+    "least_tokens",
+    "declined",
     "deadline_at",
     "queued_at",
     "order",
@@ -52,6 +57,7 @@ class Held:
     read_tokens: int | None = None  # how far its prompt has come, cached tokens included, if told
     cached_tokens: int = 0  # of the prompt, as the end tells
     is_ended: bool = False
+    may_be_declined: bool = False  # its end is that this engine cannot serve it
     ended_at: float | None = None
 
     @property
@@ -69,6 +75,7 @@ class Held:
                 self.read_tokens = max(self.read_tokens or 0, done_tokens)
         if isinstance(event, wire.TERMINAL_EVENTS):
             self.is_ended = True
+            self.may_be_declined = isinstance(event, wire.Failed) and event.code in _NOT_HERE
             self.cached_tokens = _cached_tokens(event)
 
     @property

@@ -14,6 +14,7 @@ import redis
 from engine import wire
 from engine.transport.connection import Scripts, connect
 from engine.transport.exchange import FAILED_DEADLINE
+from engine.transport.prefix_names import prefixes_of
 
 BLOCK_MS = 1000
 # Longer than checking one request may take; then its intake is dead.
@@ -100,9 +101,18 @@ class IntakeQueue:
         return [wire.decode(line) for line in lines if line is not None]
 
     def admit(
-        self, entry: Entry, work: wire.Work | wire.VectorWork, spec: wire.ModelSpec
+        self,
+        entry: Entry,
+        work: wire.Work | wire.VectorWork,
+        spec: wire.ModelSpec,
+        *,
+        is_routed: bool = False,
     ) -> Admission:
+        """`is_routed`: several engines serve it, one of which may know its prefix."""
         prompt_tokens, max_tokens = _sizes(work)
+        is_long = prompt_tokens >= _LONG_PROMPT_TOKENS
+        long = work if is_long and isinstance(work, wire.Work) else None
+        prefixes = prefixes_of(long) if long is not None and is_routed else None
         outcome, num_waiting, room_ms = self._scripts(
             "admit",
             entry.request_id,
@@ -115,7 +125,9 @@ class IntakeQueue:
             spec.max_queue,
             spec.max_queue_per_tenant,
             wire.look_ahead(spec.max_rows),
-            int(isinstance(work, wire.Work) and prompt_tokens >= _LONG_PROMPT_TOKENS),
+            int(long is not None),
+            _least_tokens(work),
+            *(prefixes.arguments if prefixes else ()),
         )
         return Admission(outcome=outcome, num_waiting=num_waiting, room_seconds=room_ms / 1000)
 
@@ -176,6 +188,13 @@ def _entry(entry_id: str, fields: dict[str, str], *, num_tries: int) -> Entry:
     return Entry(
         entry_id=entry_id, request_id=fields["id"], message=fields["m"], num_tries=num_tries
     )
+
+
+def _least_tokens(work: wire.Work | wire.VectorWork) -> int:
+    """Of its longest row, as intake has checked that one fits."""
+    if isinstance(work, wire.VectorWork):
+        return max(map(len, work.inputs))
+    return len(work.prompt_token_ids) + min(work.max_tokens, _TYPICAL_OUTPUT_TOKENS)
 
 
 def _sizes(work: wire.Work | wire.VectorWork) -> tuple[int, int]:

@@ -199,8 +199,8 @@ class Transport:
         self._pull()
 
     def _seconds_to_wait(self) -> float:
-        until_renewal = max(0.0, self._next_renewal - time.monotonic())
-        return min(POLL_SECONDS, until_renewal, self._outbox.seconds_left)
+        due_at = min(self._next_renewal, self._next_poll)
+        return min(max(0.0, due_at - time.monotonic()), self._outbox.seconds_left)
 
     def _check_all(self) -> None:
         try:
@@ -219,6 +219,8 @@ class Transport:
         self._may_find_work.clear()
         self._next_poll = time.monotonic() + POLL_SECONDS
         deliveries = self._exchange.pull(*self._inbox.wanted())
+        if (seconds := self._exchange.look_again_seconds) is not None:
+            self._next_poll = min(self._next_poll, time.monotonic() + seconds)
         self._outbox.expect(deliveries)
         self._inbox.put(deliveries)
 

@@ -6,7 +6,7 @@ import functools
 import pathlib
 
 _FOLDER = pathlib.Path(__file__).parent.parent / "lua"
-_PRELUDE = ("_request", "_queue")
+_PRELUDE = ("_request", "_queue", "_routing")
 
 
 @functools.cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from engine import wire
 from hosting.actions.heartbeats import heartbeats
@@ -15,13 +15,15 @@ _BEST_LAST = ("failed", "loading", "loaded")
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class SeenModel:
     """`state` is loading, loaded or failed; `detail` why it failed. With several engines it is the
-    best of them, and the requests of all. `loaded_fraction` is of a load."""
+    best of them, and the requests of all. `loaded_fraction` is of a load. `by_engine`: what each
+    says, of those that say anything."""
 
     state: str
     detail: str = ""
     num_requests: int = 0
     is_batchable: bool = True
     loaded_fraction: float | None = None
+    by_engine: Mapping[str, wire.ModelStatus] = dataclasses.field(default_factory=dict)
 
 
 def states_in_engines() -> dict[str, str]:
@@ -42,6 +44,12 @@ def seen_models(engines: Iterable[wire.EngineStatus]) -> dict[str, SeenModel]:
             num_requests=requests[model.name],
             is_batchable=model.is_batchable,
             loaded_fraction=model.loaded_fraction,
+            by_engine={
+                engine.engine: one
+                for engine in engines
+                for one in engine.models
+                if one.name == model.name
+            },
         )
         for model in models
     }

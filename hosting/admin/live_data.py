@@ -24,12 +24,13 @@ MAX_REQUESTS = 200
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """What Redis knew at one moment. `rows` and `places` are by request_id; `loading` are models
-    that are being loaded."""
+    """What Redis knew at one moment. `rows`, `engine_of` and `places` are by request_id; `loading`
+    are models that are being loaded."""
 
     has_redis: bool
     engines: tuple[wire.EngineStatus, ...] = ()
     rows: dict[str, wire.RowStatus] = dataclasses.field(default_factory=dict)
+    engine_of: dict[str, str] = dataclasses.field(default_factory=dict)
     places: dict[str, int] = dataclasses.field(default_factory=dict)
     loading: frozenset[str] = frozenset()
 
@@ -56,6 +57,7 @@ def _take_picture() -> Picture:
         has_redis=True,
         engines=tuple(engines),
         rows={row.request_id: row for engine in engines for row in engine.rows},
+        engine_of={row.request_id: engine.engine for engine in engines for row in engine.rows},
         places={request.request_id: request.position for request in waiting},
         loading=frozenset(
             model.name for engine in engines for model in engine.models if model.state == "loading"
@@ -110,6 +112,7 @@ def _request(generation: Generation, picture: Picture) -> dict[str, Any]:
         "client": generation.client,
         "kind": generation.get_kind_display(),
         "model": generation.model_name,
+        "engine": picture.engine_of.get(request_id, ""),
         "state": _state(generation, picture),
         "is_running": row is not None and row.state != "waiting",
         "place": place,

@@ -34,6 +34,7 @@ class Sight:
     """One model as it stands now. `error` is explained; "" when there is none."""
 
     seen: SeenModel | None
+    num_engines: int
     memory: str
     error: str
     is_readable: bool
@@ -73,7 +74,8 @@ class ModelColumns(ModelAdmin):
         if (seen := model.sight.seen) is None:
             return "not loaded", "not loaded"
         fraction = "" if seen.loaded_fraction is None else f" {seen.loaded_fraction:.0%}"
-        return seen.state, f"{seen.state}{fraction}"
+        where = _where(seen, model.sight.num_engines)
+        return seen.state, f"{seen.state}{fraction}{where}"
 
     @admin.display(description="Size", ordering="weight_bytes")
     def size(self, model: HostedModel) -> str:
@@ -102,6 +104,24 @@ class ModelColumns(ModelAdmin):
         return format_html('<p class="hearth-error">{}</p>', model.sight.error)
 
 
+def _where(seen: SeenModel, num_engines: int) -> str:
+    """The engines of which it is true, where it is not true of all."""
+    names = [name for name, one in seen.by_engine.items() if one.state == seen.state]
+    return "" if len(names) == num_engines else f" on {', '.join(names)}"
+
+
+def _failure(seen: SeenModel, num_engines: int) -> str:
+    """Explained; of which engines, where there are others."""
+    told: dict[str, list[str]] = {}
+    for name, one in seen.by_engine.items():
+        if one.detail:
+            told.setdefault(explanation(one.detail), []).append(name)
+    return " ".join(
+        text if len(names) == num_engines else f"{', '.join(names)}: {text}"
+        for text, names in told.items()
+    )
+
+
 def _sight(model: HostedModel, seen: SeenModel | None, beats: Any) -> Sight:
     memory, config_error = "", ""
     if model.state == HostedModel.State.READY:
@@ -109,11 +129,14 @@ def _sight(model: HostedModel, seen: SeenModel | None, beats: Any) -> Sight:
             memory = brief_of(plan_of(model, place_of(model, beats)))
         except UnreadableConfig as error:
             config_error = str(error)
-    detail = (seen.detail if seen else "") or config_error
+    failure = _failure(seen, len(beats)) if seen else ""
+    if not failure and config_error:
+        failure = explanation(config_error)
     is_failed = model.state == HostedModel.State.FAILED
     return Sight(
         seen=seen,
+        num_engines=len(beats),
         memory=memory,
-        error=model.detail if is_failed else explanation(detail) if detail else "",
+        error=model.detail if is_failed else failure,
         is_readable=not config_error,
     )

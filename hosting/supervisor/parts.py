@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hosting import environment
 from hosting.supervisor import heap, openblas
+from hosting.supervisor.engines import Seat
 
 # In the order of starting; Redis is first to come and last to go.
 NAMES = ("redis", "web", "intake", "engine", "celery", "beat", "ledger")
+NO_DJANGO = ("redis", "intake", "engine")
 CPUS_PER_WEB = 4  # the engine and its libraries use the others
 MOST_WEB = 4
 
@@ -24,13 +26,14 @@ class UnknownPart(Exception):
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One process: `name` is its prefix in the log, `environment` is added to the supervisor's,
-    `inherits` are open files that it gets under the same numbers.
+    `inherits` are open files that it gets under the same numbers. `engine`: an engine's name.
     """
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     inherits: tuple[int, ...] = ()
+    engine: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,7 @@ def make_parts(
     *,
     num_web_processes: int,
     web_socket: int,
+    seats: Sequence[Seat],
 ) -> list[Part]:
     """The chosen processes except Redis, each as the command that launchd or systemd could run.
 
@@ -82,7 +86,6 @@ def make_parts(
     python = sys.executable
     commands: dict[str, tuple[str, ...]] = {
         "intake": (python, "-m", "engine.intake"),
-        "engine": (python, "-m", "engine"),
         "celery": (
             *(python, "-m", "celery", "-A", "hosting", "--quiet", "worker"),
             *("--pool", "threads", "--concurrency", "8", "--loglevel", "WARNING"),
@@ -92,10 +95,6 @@ def make_parts(
         "ledger": (python, "manage.py", "consume_ledger"),
     }
     extra = {
-        "engine": {
-            **openblas.engine_environment(environ, num_cpus=os.cpu_count()),
-            **heap.engine_environment(environ),
-        },
         # Who runs all of this as root has decided so; each start need not say it in ten lines
         "celery": {"PYTHONWARNINGS": "ignore:You're running the worker with superuser"},
     }
@@ -106,7 +105,26 @@ def make_parts(
         if name in commands
     ]
     num_web = num_web_processes if "web" in names else 0
-    return [*_web_parts(num_web, shared, web_socket), *others]
+    engines = _engine_parts(seats, shared, environ) if "engine" in names else ()
+    return [*_web_parts(num_web, shared, web_socket), *engines, *others]
+
+
+def _engine_parts(
+    seats: Sequence[Seat], shared: Mapping[str, str], environ: Mapping[str, str]
+) -> Iterator[Part]:
+    num_cpus = (os.cpu_count() or 1) // len(seats)
+    for seat in seats:
+        yield Part(
+            name="engine" if len(seats) == 1 else seat.name,
+            command=(sys.executable, "-m", "engine", "--name", seat.name),
+            environment={
+                **shared,
+                **openblas.engine_environment(environ, num_cpus=num_cpus),
+                **heap.engine_environment(environ),
+                **seat.environment,
+            },
+            engine=seat.name,
+        )
 
 
 def _web_parts(num: int, shared: Mapping[str, str], web_socket: int) -> Iterator[Part]:

@@ -14,7 +14,7 @@ import dataclasses
 import signal
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,8 +22,9 @@ from hosting import redis_server
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.supervisor import openblas
 from hosting.supervisor.child import Child
+from hosting.supervisor.engines import Seat
 from hosting.supervisor.log import CombinedLog
-from hosting.supervisor.parts import Part, Place, make_parts
+from hosting.supervisor.parts import NO_DJANGO, Part, Place, make_parts
 from hosting.supervisor.ports import listen
 from hosting.supervisor.prepare import prepare
 from hosting.supervisor.readiness import why_not_ready
@@ -54,6 +55,7 @@ class Plan:
     place: Place
     environ: Mapping[str, str]
     num_web_processes: int
+    seats: Sequence[Seat]
     is_redis_private: bool
     setup_url: Callable[[str], str | None]
 
@@ -90,8 +92,7 @@ class Supervisor:
     async def _start(self) -> None:
         if await self._unless_stopped(self._start_redis()):
             return
-        self._log.say("preparing the database and the models")
-        if await self._unless_stopped(self._in_thread(prepare, self._place.data_dir / "run")):
+        if await self._unless_stopped(self._prepare()):
             return
         self._mention_openblas()
         for part in make_parts(
@@ -100,12 +101,20 @@ class Supervisor:
             self._plan.environ,
             num_web_processes=self._plan.num_web_processes,
             web_socket=self._listen(),
+            seats=self._plan.seats,
         ):
             child = self._start_child(part)
-            if part.name == "engine":
+            if part.engine is not None:
                 self._start_task(watch_engine(child, get_client(), self._log.say))
         if "web" in self._plan.names:
             self._start_task(self._announce())
+
+    async def _prepare(self) -> None:
+        """Where only engines run, the database and the models are another machine's."""
+        if set(self._plan.names) <= set(NO_DJANGO):
+            return
+        self._log.say("preparing the database and the models")
+        await self._in_thread(prepare, self._place.data_dir / "run")
 
     def _listen(self) -> int:
         """Whoever connects while a web process starts or is replaced waits instead of failing."""

@@ -26,8 +26,9 @@ _LONGEST_LOOK_SECONDS = 1.0
 class EngineWatch:
     """Verdicts about one life of one engine process. Pure: the clock is handed in."""
 
-    def __init__(self, *, pid: int, now: float) -> None:
+    def __init__(self, *, name: str, pid: int, now: float) -> None:
         self.pid = pid
+        self._name = name
         self._beat_at: float | None = None  # the engine's own clock, only compared with itself
         self._looked_at = now
         self._silent_seconds = 0.0
@@ -36,7 +37,9 @@ class EngineWatch:
         """Why this engine must be ended, or None."""
         self._silent_seconds += min(now - self._looked_at, _LONGEST_LOOK_SECONDS)
         self._looked_at = now
-        status = next((one for one in engines if one.pid == self.pid), None)
+        status = next(
+            (one for one in engines if (one.engine, one.pid) == (self._name, self.pid)), None
+        )
         if status is not None and status.beat_at != self._beat_at:
             self._beat_at, self._silent_seconds = status.beat_at, 0.0
         allowed = FIRST_BEAT_SECONDS if self._beat_at is None else SILENT_END_SECONDS
@@ -66,13 +69,15 @@ class Engines(Protocol):
 
 async def watch_engine(child: Child, beats: Engines, say: Callable[[str], None]) -> None:
     """Look twice a second, for ever; SIGKILL on a verdict. Child starts the engine again."""
+    name = child.part.engine
+    assert name is not None
     watch: EngineWatch | None = None
     while True:
         await asyncio.sleep(LOOK_EVERY_SECONDS)
         if child.pid is None:
             continue
         if watch is None or watch.pid != child.pid:
-            watch = EngineWatch(pid=child.pid, now=time.monotonic())
+            watch = EngineWatch(name=name, pid=child.pid, now=time.monotonic())
         try:
             reason = watch.verdict(await asyncio.to_thread(beats.engines), now=time.monotonic())
             if watch.is_in_doubt:  # a full disk takes no heartbeat, and gives the last one
@@ -81,6 +86,6 @@ async def watch_engine(child: Child, beats: Engines, say: Callable[[str], None])
             watch.excuse(now=time.monotonic())
             continue
         if reason is not None and child.pid == watch.pid:
-            say(f"the engine shows {reason}; it is ended and started again")
+            say(f"{child.part.name} shows {reason}; it is ended and started again")
             child.send(signal.SIGKILL)
             watch = None

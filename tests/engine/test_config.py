@@ -36,6 +36,21 @@ def test_the_environment_names_redis_memory_and_dtype() -> None:
     assert config.memory_limit_bytes == int(1.5 * 1024**3) and config.keeps_cpu_dtype
 
 
+def test_where_models_are_and_a_share_of_the_memory() -> None:
+    folders = os.pathsep.join(["/srv/models", "", "/mnt/more"])
+    environment = {"HEARTH_MODEL_FOLDERS": folders, "HEARTH_MEMORY_SHARE": "0.5"}
+    config = read_config([], environment)
+    assert [str(folder) for folder in config.model_folders] == ["/srv/models", "/mnt/more"]
+    assert config.memory_share == 0.5
+    assert read_config([], {}).memory_share == 1.0
+
+
+@pytest.mark.parametrize("told", ["0", "1.5", "half"])
+def test_a_share_is_a_part(told: str) -> None:
+    with pytest.raises(BadConfig, match="HEARTH_MEMORY_SHARE"):
+        read_config([], {"HEARTH_MEMORY_SHARE": told})
+
+
 def test_a_daily_write_budget_of_nothing_is_nothing() -> None:
     assert read_config([], {"HEARTH_CACHE_DAILY_WRITE_GB": "0"}).cache_daily_write_bytes == 0
     assert read_config([], {}).cache_daily_write_bytes > 0

@@ -8,6 +8,7 @@ from engine import wire
 from engine.at_work import AtWork
 from engine.guard import MemoryGuard
 from engine.metrics import Vitals
+from engine.model_folders import ModelFolders
 from engine.pool import ModelPool
 from engine.stall import StallClock
 from engine.worker import Worker
@@ -46,6 +47,7 @@ class Engine:
         *specs: wire.ModelSpec,
         ceiling_bytes: int = 100 * GIB,
         at_work: AtWork | None = None,
+        folders: ModelFolders | None = None,
         runner: type[FakeRunner] = FakeRunner,
     ):
         self.clock = FakeClock()
@@ -68,6 +70,7 @@ class Engine:
             self.shelf,
             MemoryGuard(ceiling_bytes=ceiling_bytes),
             at_work=at_work,
+            folders=folders,
             clock=self.clock,
         )
         self.prefixes = make_cache()

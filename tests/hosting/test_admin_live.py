@@ -44,11 +44,11 @@ def make_row(generation: Generation, **fields: Any) -> wire.RowStatus:
     return wire.RowStatus(request_id=str(generation.pk), **{**values, **fields})
 
 
-def beat(redis_url: str, **fields: Any) -> None:
-    status = make_status("engine-1", **fields)
+def beat(redis_url: str, engine: str = "engine-1", **fields: Any) -> None:
+    status = make_status(engine, **fields)
     with connect(redis_url) as redis:
-        redis.sadd(wire.Keys.ENGINES, "engine-1")
-        redis.set(wire.Keys.engine("engine-1"), wire.encode(status))
+        redis.sadd(wire.Keys.ENGINES, engine)
+        redis.set(wire.Keys.engine(engine), wire.encode(status))
 
 
 @pytest.fixture
@@ -226,3 +226,15 @@ def test_stopping_needs_a_post_with_the_token(
 @pytest.mark.parametrize("url", ["/admin/live/", DATA])
 def test_members_see_nothing_of_it(page: Client, url: str) -> None:
     assert page.get(url, follow=True).status_code == 403
+
+
+def test_each_request_is_told_with_the_engine_that_has_it(
+    admin_page: Client, person: User, redis_url: str
+) -> None:
+    here, there = make_generation(person), make_generation(person)
+    beat(redis_url, rows=(make_row(here),))
+    beat(redis_url, engine="engine-2", rows=(make_row(there),))
+    data = admin_page.get(DATA).json()
+    engine_of = {one["id"]: one["engine"] for one in data["requests"]}
+    assert engine_of == {str(here.pk): "engine-1", str(there.pk): "engine-2"}
+    assert [engine["name"] for engine in data["engines"]] == ["engine-1", "engine-2"]

@@ -47,7 +47,7 @@ def lines() -> Lines:
 @asynccontextmanager
 async def supervised(script: str, lines: Lines, folder: Path) -> AsyncIterator[Child]:
     reaper = Reaper()
-    part = Part(name="part", command=(sys.executable, "-u", "-c", script))
+    part = Part(name="part", command=(sys.executable, "-u", "-c", script), engine="engine-1")
     child = Child(part, reaper=reaper, write=lines.write, folder=str(folder))
     task = asyncio.create_task(child.run())
     try:

@@ -7,6 +7,7 @@ import platform
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from hosting import redis_server
 from hosting.engine_client import EngineClient
 from hosting.supervisor import heap, openblas, ports, supervisor
 from hosting.supervisor.backoff import HEALTHY_SECONDS, LONGEST_DELAY_SECONDS, Backoff
+from hosting.supervisor.engines import Seat
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
 from hosting.supervisor.parts import (
     NAMES,
+    Part,
     Place,
     UnknownPart,
     chosen_names,
@@ -37,6 +40,23 @@ def place(tmp_path: Path, *, bind: str = "127.0.0.1") -> Place:
     )
 
 
+def parts_of(
+    names: Sequence[str],
+    tmp_path: Path,
+    *,
+    num_web_processes: int = 1,
+    seats: Sequence[Seat] = (Seat(name="engine-1"),),
+) -> list[Part]:
+    return make_parts(
+        names,
+        place(tmp_path),
+        {},
+        num_web_processes=num_web_processes,
+        web_socket=7,
+        seats=seats,
+    )
+
+
 def test_all_parts_start_unless_some_are_chosen() -> None:
     assert chosen_names(None) == NAMES
     assert chosen_names("engine, web") == ("web", "engine")
@@ -48,10 +68,10 @@ def test_an_unknown_part_is_named_with_those_there_are() -> None:
 
 
 def test_each_part_is_a_plain_command(tmp_path: Path) -> None:
-    made = make_parts(NAMES, place(tmp_path), {}, num_web_processes=1, web_socket=7)
+    made = parts_of(NAMES, tmp_path)
     parts = {part.name: part for part in made}
     assert set(parts) == set(NAMES) - {"redis"}
-    assert parts["engine"].command == (sys.executable, "-m", "engine")
+    assert parts["engine"].command == (sys.executable, "-m", "engine", "--name", "engine-1")
     assert all(part.environment["HEARTH_DATA_DIR"] == str(tmp_path) for part in parts.values())
 
 
@@ -62,7 +82,7 @@ def test_web_processes_follow_the_processors(num_cpus: int | None, expected: int
 
 
 def test_all_web_processes_accept_from_one_socket(tmp_path: Path) -> None:
-    parts = make_parts(["web"], place(tmp_path), {}, num_web_processes=2, web_socket=7)
+    parts = parts_of(["web"], tmp_path, num_web_processes=2)
     assert [part.name for part in parts] == ["web", "web-2"]
     for part in parts:
         assert part.inherits == (7,)
@@ -160,7 +180,7 @@ print(num_faults() - before)
 def test_what_the_engine_frees_it_has_again_without_asking_the_system(
     tmp_path: Path,
 ) -> None:
-    (engine,) = make_parts(["engine"], place(tmp_path), {}, num_web_processes=1, web_socket=7)
+    (engine,) = parts_of(["engine"], tmp_path)
     faults = subprocess.run(
         [sys.executable, "-c", _ROUNDS],
         env={**os.environ, **engine.environment},

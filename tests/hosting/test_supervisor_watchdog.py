@@ -24,9 +24,11 @@ from tests.waiting import wait_until
 __all__ = ["lines"]
 
 
-def status(*, pid: int = 7, beat_at: float = 1.0, stalled: float = 0.0) -> wire.EngineStatus:
+def status(
+    *, engine: str = "engine-1", pid: int = 7, beat_at: float = 1.0, stalled: float = 0.0
+) -> wire.EngineStatus:
     return wire.EngineStatus(
-        engine="engine-1",
+        engine=engine,
         pid=pid,
         started_at=0.0,
         beat_at=beat_at,
@@ -51,14 +53,19 @@ def look(watch: EngineWatch, engines: list[wire.EngineStatus], *, seconds: float
 
 
 def beating_watch() -> EngineWatch:
-    watch = EngineWatch(pid=7, now=0.0)
+    watch = EngineWatch(name="engine-1", pid=7, now=0.0)
     assert watch.verdict([status()], now=0.0) is None
     return watch
 
 
 def test_a_starting_engine_has_a_minute_for_its_first_beat() -> None:
-    assert look(EngineWatch(pid=7, now=0.0), [], seconds=FIRST_BEAT_SECONDS) is None
-    assert look(EngineWatch(pid=7, now=0.0), [], seconds=FIRST_BEAT_SECONDS + 1) is not None
+    assert (
+        look(EngineWatch(name="engine-1", pid=7, now=0.0), [], seconds=FIRST_BEAT_SECONDS) is None
+    )
+    assert (
+        look(EngineWatch(name="engine-1", pid=7, now=0.0), [], seconds=FIRST_BEAT_SECONDS + 1)
+        is not None
+    )
 
 
 def test_the_same_beat_for_too_long_is_silence() -> None:
@@ -76,13 +83,13 @@ def test_a_watch_that_stood_still_itself_proves_nothing() -> None:
 
 
 def test_new_beats_keep_it_alive() -> None:
-    watch = EngineWatch(pid=7, now=0.0)
+    watch = EngineWatch(name="engine-1", pid=7, now=0.0)
     for second in range(100):
         assert watch.verdict([status(beat_at=float(second))], now=float(second)) is None
 
 
 def test_beats_that_tell_of_a_stall_end_it() -> None:
-    watch = EngineWatch(pid=7, now=0.0)
+    watch = EngineWatch(name="engine-1", pid=7, now=0.0)
     assert watch.verdict([status(beat_at=1.0, stalled=STALLED_END_SECONDS)], now=1.0) is None
     assert "no progress" in str(
         watch.verdict([status(beat_at=2.0, stalled=STALLED_END_SECONDS + 1)], now=2.0)
@@ -90,8 +97,14 @@ def test_beats_that_tell_of_a_stall_end_it() -> None:
 
 
 def test_the_last_beat_of_an_earlier_life_does_not_count() -> None:
-    watch = EngineWatch(pid=8, now=0.0)
+    watch = EngineWatch(name="engine-1", pid=8, now=0.0)
     assert look(watch, [status(pid=7, stalled=60.0)], seconds=30) is None
+
+
+def test_another_machines_engine_of_the_same_pid_is_no_sign_of_life() -> None:
+    others = [status(engine="engine-2", stalled=60.0)]
+    assert look(beating_watch(), others, seconds=SILENT_END_SECONDS) is None
+    assert "no heartbeat" in str(look(beating_watch(), others, seconds=SILENT_END_SECONDS + 0.5))
 
 
 def test_silence_while_nothing_can_be_read_proves_nothing() -> None:

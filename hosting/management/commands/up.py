@@ -11,8 +11,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.first_admin import new_setup_url
-from engine.config import BadConfig, read_config
+from engine.config import BadConfig
 from hosting import redis_server
+from hosting.supervisor.engines import find_seats, usable_gpus
 from hosting.supervisor.limits import raise_file_limit
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
 from hosting.supervisor.log import CombinedLog
@@ -57,8 +58,9 @@ class Command(BaseCommand):
 
     def _plan(self, only: str | None) -> tuple[Plan, PartLocks]:
         names = chosen_names(only)
-        if "engine" in names:
-            read_config([], os.environ)  # else the engine tells it, again and again
+        # What is wrong there an engine would tell again and again
+        is_computing = "engine" in names
+        seats = find_seats(os.environ, gpus=usable_gpus(os.environ)) if is_computing else []
         place = own_place()
         locks = PartLocks(place.data_dir / "run")
         for name in names:
@@ -70,6 +72,7 @@ class Command(BaseCommand):
             place=place,
             environ=os.environ,
             num_web_processes=find_num_web_processes(os.environ, num_cpus=os.cpu_count()),
+            seats=seats,
             is_redis_private=_starts_redis(names, locks, place),
             setup_url=new_setup_url,
         )

@@ -130,6 +130,7 @@ def test_metal_has_its_working_set_and_counts_the_footprint() -> None:
     readings = memory.read()
     assert (readings.process_bytes, readings.others_bytes) == (3 * GIB, 20 * GIB)
     assert DeviceMemory(explicit_ceiling_bytes=GIB, machine=machine).ceiling_bytes == GIB
+    assert DeviceMemory(explicit_ceiling_bytes=GIB, share=0.5, machine=machine).ceiling_bytes == GIB
     mx.set_memory_limit(before_bytes)
 
 

@@ -308,7 +308,7 @@ def test_a_delivery_lost_on_its_way_returns_to_the_queue_without_a_crash(rig: Ri
     rig.queue("kept", "lost")
     engine = rig.engine()
     assert pull_ids(engine, 1) == ["kept"]
-    lost, _ = rig.scripts("pull", "engine-1", 10_000, "", 1, 0, "demo", 1)
+    lost, *_ = rig.scripts("pull", "engine-1", 10_000, 1, "", 1, 0, "demo", 1)
     assert [one[0] for one in lost] == ["lost"]
     assert engine.verify() == []
 

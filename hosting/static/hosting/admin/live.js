@@ -66,14 +66,14 @@ function promptCell(request) {
   return cell("Prompt", "num live-prompt", number(request.prompt_tokens), ...notes);
 }
 
-function drawRequest(request) {
+function drawRequest(request, hasSeveralEngines) {
   const from = request.key || request.kind;
   const written = request.output_tokens === null ? "–" : number(request.output_tokens);
   const row = element("tr", "",
     cell("", "live-state", pill(request.state)),
     cell("", "", request.person),
     cell("", "", from, request.client ? element("small", "", request.client) : ""),
-    cell("", "", request.model),
+    cell("", "", request.model, hasSeveralEngines && request.engine ? element("small", "", `on ${request.engine}`) : ""),
     promptCell(request),
     cell("Written", "num", written),
     cell("Age", "num", duration(request.age_seconds)),
@@ -110,7 +110,7 @@ function draw(data) {
   byId("live-engines").replaceChildren(...data.engines.map(drawEngine));
   // Redrawing moves the focus out of a row: put it back where the same request still is
   const focused = document.activeElement?.closest?.("#live-rows tr")?.dataset.id;
-  byId("live-rows").replaceChildren(...data.requests.map(drawRequest));
+  byId("live-rows").replaceChildren(...data.requests.map((request) => drawRequest(request, data.engines.length > 1)));
   if (focused) document.querySelector(`#live-rows tr[data-id="${focused}"] button`)?.focus();
   byId("live-empty").hidden = data.requests.length > 0;
   byId("live-table").hidden = data.requests.length === 0;

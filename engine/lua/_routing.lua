@@ -1,0 +1,154 @@
+-- Which of several engines takes what waits. Nobody hands out: each asks for itself, and leaves to the others
+--   what it cannot serve, while one of them can                           (`reach`, told with each heartbeat)
+--   what one of them has read most of before, for a while                 (`homes`, noted when a request is taken)
+--   what one of them has rows for that has fewer requests in its hands    (`room`, told with each pull)
+
+local HOME_SECONDS = 3600
+local PATIENCE_MS_PER_TOKEN, MOST_HOME_MS = 0.25, 2000 -- reading it anew would take longer, mostly
+local HOME_REQUESTS = 4 -- so many more than another an engine may have that has read a prompt before
+local REACH_MS = 60000 -- an engine that is started again is back by then
+local ROOM_MS = 1000 -- engines ask twice a second
+local LOOK_AGAIN_MS = 100
+
+local function reach_key(model) return 'hearth:reach:' .. model end -- engine: "longest row, until"
+local function room_key(model) return 'hearth:room:' .. model end -- engine: "requests, rows, until"
+local function home_key(prefix) return 'hearth:home:' .. prefix end -- names of engines
+
+local function has_word(words, word)
+  return words and string.find(' ' .. words .. ' ', ' ' .. word .. ' ', 1, true) ~= nil
+end
+
+-- What each engine has told that still holds, as lists of numbers by name.
+local function told(key, now)
+  local by_name, flat = {}, redis.call('HGETALL', key)
+  for i = 1, #flat, 2 do
+    local numbers = {}
+    for number in string.gmatch(flat[i + 1], '%d+') do table.insert(numbers, tonumber(number)) end
+    if numbers[#numbers] > now then by_name[flat[i]] = numbers end
+  end
+  return by_name
+end
+
+local function tell(key, engine, numbers, until_ms)
+  redis.call('HSET', key, engine, string.format('%s %.0f', numbers, until_ms))
+  redis.call('PEXPIRE', key, REACH_MS)
+end
+
+-- Who has read most of a prompt before, and how many tokens. `prefixes`: their names, longest first.
+local function find_homes(prefixes)
+  for first = 1, #prefixes, 16 do
+    local keys = {}
+    for i = first, math.min(#prefixes, first + 15) do table.insert(keys, home_key(prefixes[i])) end
+    for i, homes in ipairs(redis.call('MGET', unpack(keys))) do
+      if homes then return homes, tonumber(string.match(prefixes[first + i - 1], '^%d+')) end
+    end
+  end
+end
+
+local function note_homes(id, prefixes, now)
+  local homes, num_tokens = find_homes(prefixes)
+  if not homes then return end
+  local patience_ms = math.min(MOST_HOME_MS, num_tokens * PATIENCE_MS_PER_TOKEN)
+  redis.call('HSET', request_key(id), 'homes', homes, 'home_until', string.format('%.0f', now + patience_ms))
+end
+
+-- The engine reads this prompt now.
+local function move_in(id, engine)
+  local kept, keys = redis.call('HGET', request_key(id), 'kept_prefixes'), {}
+  if not kept then return end
+  for prefix in string.gmatch(kept, '%S+') do table.insert(keys, home_key(prefix)) end
+  for i, homes in ipairs(redis.call('MGET', unpack(keys))) do
+    if not has_word(homes, engine) then
+      redis.call('SET', keys[i], homes and homes .. ' ' .. engine or engine, 'EX', HOME_SECONDS)
+    end
+  end
+end
+
+-- One engine's view of one model while it pulls. `num_requests`: in its hands; `num_rows`: free.
+local function look_around(model, engine, now, num_requests, num_rows)
+  return { model = model, engine = engine, now = now, num_requests = num_requests, num_rows = num_rows,
+    is_alone = redis.call('HLEN', reach_key(model)) < 2, look_again_ms = math.huge }
+end
+
+-- What the others say, read when there is something to be taken.
+local function listen(view)
+  if view.reach then return end
+  local reach, rooms = told(reach_key(view.model), view.now), told(room_key(view.model), view.now)
+  view.longest = reach[view.engine] and reach[view.engine][1] or math.huge
+  reach[view.engine], rooms[view.engine] = nil, nil
+  view.reach, view.rooms = reach, rooms
+end
+
+local function note_taken(view)
+  view.num_requests, view.num_rows = view.num_requests + 1, view.num_rows - 1
+end
+
+-- Whether another engine can serve a row of so many tokens.
+local function is_in_reach(reach, num_tokens, declined)
+  for name, other in pairs(reach) do
+    if other[1] >= num_tokens and not has_word(declined, name) then return true end
+  end
+  return false
+end
+
+local function is_for_others(view, id)
+  if view.is_alone then return false end
+  listen(view)
+  local least, tokens, declined = unpack(redis.call('HMGET', request_key(id), 'least_tokens', 'tokens', 'declined'))
+  local num_tokens = (least or 1) + tokens
+  if num_tokens <= view.longest and not has_word(declined, view.engine) then return false end
+  return is_in_reach(view.reach, num_tokens, declined)
+end
+
+-- How many requests others have rows for until they have as many in their hands.
+local function num_better_placed(view, headstart)
+  local num = 0
+  for _, other in pairs(view.rooms) do
+    num = num + math.max(0, math.min(other[2], view.num_requests - headstart - other[1]))
+  end
+  return num
+end
+
+-- Whether one of its homes has rows, and not many more requests, or may soon have some.
+local function is_awaited_at_home(view, homes)
+  for name in string.gmatch(homes, '%S+') do
+    local room = view.rooms[name]
+    if room and room[1] <= view.num_requests + HOME_REQUESTS then return true end
+    if not room and redis.call('EXISTS', 'hearth:engine:' .. name) == 1 then return true end
+  end
+  return false
+end
+
+local function look_again(view, ms)
+  view.look_again_ms = math.min(view.look_again_ms, ms)
+  return false
+end
+
+-- Whether a request in the fair queue is this engine's to take now.
+local function is_to_take(view, id)
+  if view.is_alone then return true end
+  if is_for_others(view, id) then return false end
+  local homes, home_until = unpack(redis.call('HMGET', request_key(id), 'homes', 'home_until'))
+  local is_home, headstart = has_word(homes, view.engine), 0
+  if is_home and view.num_rows > 0 then headstart = HOME_REQUESTS end
+  if homes and not is_home then
+    local left_ms = home_until - view.now
+    if left_ms > 0 and is_awaited_at_home(view, homes) then return look_again(view, left_ms) end
+  end
+  local num_better = num_better_placed(view, headstart)
+  if num_better > 0 and num_better >= redis.call('ZCARD', waiting_key(view.model)) then
+    return look_again(view, LOOK_AGAIN_MS)
+  end
+  return true
+end
+
+-- What the others may count on for a while.
+local function tell_room(view)
+  if view.is_alone then return end
+  if view.num_rows > 0 then
+    local numbers = string.format('%.0f %.0f', view.num_requests, view.num_rows)
+    tell(room_key(view.model), view.engine, numbers, view.now + ROOM_MS)
+  else
+    redis.call('HDEL', room_key(view.model), view.engine)
+  end
+end
