@@ -69,6 +69,7 @@ class ModelHandle:
             Pace.of(spec, may_batch=is_batchable),
             ledger,
             slices_on_grid=runner.slices_on_grid,
+            may_draft=runner.may_draft,
             drawing_share=runner.drawing_share,
             cost=cost,
         )

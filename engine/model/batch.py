@@ -16,7 +16,7 @@ tokens that the caches hold.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -117,6 +117,28 @@ class RowBatch:
             row_caches.start_evaluating(self._caches)
         last: mx.array = logits[:, -1, :]
         return last
+
+    @property
+    def room_to_verify(self) -> int:
+        """How many more tokens the only row's buffers hold, where they may be given back; 0 where
+        they may not, and for several rows."""
+        if len(self.places) != 1 or not row_caches.may_trim(self._caches):
+            return 0
+        return self.capacity - self._end
+
+    def verify(self, logits_of: Callable[[Caches], mx.array], num_tokens: int) -> mx.array:
+        """Logits [n, V] behind each of so many tokens of the only row, which its caches hold then
+        until `settle`. Lazy."""
+        self._lengths = [self._lengths[0] + num_tokens]
+        self._end += num_tokens
+        return logits_of(self._caches)
+
+    def settle(self, num_wrong: int, last_token_id: int) -> None:
+        """So many of the last tokens are taken back; this one comes next."""
+        row_caches.trim(self._caches, num_wrong)
+        self._lengths = [self._lengths[0] - num_wrong]
+        self._end -= num_wrong
+        self._inputs = mx.array([last_token_id], mx.uint32)
 
     def feed(self, token_ids: mx.array) -> None:
         """The drawn tokens [B] are the next inputs; they need not be evaluated."""

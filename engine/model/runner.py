@@ -17,6 +17,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.cache.captures import Payload
+from engine.core.drafting import Drafter
 from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import kernels, snapshots
@@ -28,6 +29,7 @@ from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 from engine.model.snapshots import Snapshot
+from engine.model.verifying import Verification, Verifier
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class _Submitted:
     submitted_at: float
     draws: tuple[Draw, ...] = ()
     sliced: tuple[Caches, ...] = ()
+    verification: Verification | None = None
 
 
 class Runner:
@@ -56,6 +59,7 @@ class Runner:
         token_bytes: Callable[[int], bytes],
         decode: Callable[..., mx.array] | None = None,
         new_caches: Callable[[], Caches] | None = None,
+        drafter: Drafter | None = None,
         runs_ahead: bool | None = None,
         together_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
@@ -75,11 +79,16 @@ class Runner:
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
         self._reader = Reader(model, getattr(self._decode, "slice_body", None))
+        self._drafter = drafter if row_caches.may_trim(self._new_caches()) else None
         self.reset()
 
     @property
     def slices_on_grid(self) -> bool:
         return kernels.plans_shapes(self._model)
+
+    @property
+    def may_draft(self) -> bool:
+        return self._drafter is not None
 
     @property
     def drawing_share(self) -> float | None:
@@ -187,6 +196,7 @@ class Runner:
         self._first_logits: dict[int, mx.array] = {}  # [1, V] each, of rows that entered last
         self._foreseen = None
         self._submitted: _Submitted | None = None
+        self._verifier = Verifier(self._drafter, self._reader.all_logits) if self._drafter else None
 
     def run(self, step: Step) -> tuple[Outcome, ...]:
         """Submit `step` and wait for the one before; what has ended, in order."""
@@ -199,6 +209,8 @@ class Runner:
 
     def _is_told_at_once(self, step: Step) -> bool:
         """A CPU has computed it by now, or somebody waits for a first token."""
+        if self._submitted is not None and self._submitted.verification is not None:
+            return True
         is_awaited = bool(step.slices or step.first_draws)
         return not self._runs_ahead and (is_awaited or self._computes_at_once(self.num_places))
 
@@ -208,12 +220,16 @@ class Runner:
         self._bound(step)
         # A slice's time teaches the cost model, so the step before it ends first; a join takes the
         # buffers of what was sliced.
-        if before is not None and (step.slices or (step.joins and before.sliced)):
+        # What is drafted follows what was drawn.
+        is_due = step.slices or (step.joins and before and before.sliced) or step.most_draft_tokens
+        if before is not None and is_due:
             outcome, before = self._collect(before), None
         self._leave(step.leaves)
         self._first_logits = {}
         if step.slices:
             self._submitted = self._submit_slices(step)
+        elif step.most_draft_tokens and (verified := self._submit_verification(step)):
+            self._submitted = verified
         elif step.decodes:
             submitted_at = self._clock()
             logits = self._forward(step)
@@ -256,6 +272,19 @@ class Runner:
         self._batch.feed(draw.drawn.token_ids)
         return _Submitted(step=step, submitted_at=submitted_at, draws=(draw,))
 
+    def _submit_verification(self, step: Step) -> _Submitted | None:
+        """None where nothing is drafted."""
+        submitted_at, batch = self._clock(), self._batch.lone
+        if self._verifier is None or batch is None:
+            return None
+        if not (drafted := self._verifier.draft(step, batch)):
+            return None
+        (row_id,) = step.decodes
+        self._sampler.arrange([])  # the row has its own back
+        self._places = ()
+        verification = self._verifier.submit(row_id, self._sampled[row_id], drafted, batch)
+        return _Submitted(step=step, submitted_at=submitted_at, verification=verification)
+
     def _note_first(
         self, joins: tuple[Join, ...], row_ids: tuple[int | None, ...], logits: mx.array
     ) -> None:
@@ -268,6 +297,8 @@ class Runner:
         for row_id in row_ids:
             self._prefilled.pop(row_id, None)
             self._sampled.pop(row_id, None)
+        if self._verifier is not None:
+            self._verifier.leave(row_ids)
         self._batch.leave(row_ids)
         self._arrange()
 
@@ -320,6 +351,8 @@ class Runner:
     def _join(self, joins: tuple[Join, ...]) -> None:
         self._batch.join([self._new_row(join) for join in joins])
         self._sampled |= {join.row_id: _sampled_row(join) for join in joins}
+        if self._verifier is not None:
+            self._verifier.join(joins)
 
     def _new_row(self, join: Join) -> NewRow:
         row = self._row_of(join.row_id)
@@ -338,12 +371,20 @@ class Runner:
     def _collect(self, before: _Submitted) -> Outcome:
         for caches in before.sliced:
             row_caches.evaluate(caches)
-        drawn = tuple(one for draw in before.draws for one in draw.read(self._token_bytes))
+        num_drafted = 0
+        if (verification := before.verification) is not None:
+            num_drafted = len(verification.drafted)
+            drawn, row = verification.read(self._token_bytes)
+            self._sampled[drawn[0].row_id] = row
+        else:
+            drawn = tuple(one for draw in before.draws for one in draw.read(self._token_bytes))
+        if self._verifier is not None:
+            self._verifier.note(drawn)
         now = self._clock()
         # A step begins when it is submitted or when the one before has ended.
         seconds = now - max(before.submitted_at, self._last_outcome_at)
         self._last_outcome_at = now
-        return Outcome(step=before.step, seconds=seconds, drawn=drawn)
+        return Outcome(step=before.step, seconds=seconds, drawn=drawn, num_drafted=num_drafted)
 
 
 def _sampled_row(join: Join) -> SampledRow:

@@ -15,6 +15,7 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step
 
 from engine import wire
+from engine.core.drafting import Drafter
 from engine.core.pacing import TimeLedger
 from engine.core.step import StepRunner
 from engine.handle import ModelHandle
@@ -108,6 +109,7 @@ def make_handle(
     runs_ahead: bool | None = None,
     voice: Voice | None = None,
     reuse: Reuse | None = None,
+    drafter: Drafter | None = None,
     **changes: Any,
 ) -> ModelHandle:
     model = loaded(name)
@@ -117,6 +119,7 @@ def make_handle(
         decode=decoding(name),
         token_bytes=real.token_bytes,
         runs_ahead=runs_ahead,
+        drafter=drafter,
     )
     return ModelHandle(
         wire.ModelSpec(name=name, path="", max_rows=max_rows, **changes),
