@@ -80,7 +80,7 @@ class SampledRow:
         row = copy.copy(self)
         row.position += len(token_ids)
         if self.has_penalties and token_ids:
-            row._counts = self.counts(vocab_size).at[mx.array(token_ids)].add(1.0)
+            row._counts = self.counts(vocab_size).at[mx.array(tuple(token_ids))].add(1.0)
         return row
 
     @property
