@@ -69,7 +69,7 @@ class ModelHandle:
             Pace.of(spec, may_batch=is_batchable),
             ledger,
             slices_on_grid=runner.slices_on_grid,
-            may_draft=runner.may_draft,
+            may_draft=runner.draft_memory is not None,
             drawing_share=runner.drawing_share,
             cost=cost,
         )

@@ -15,7 +15,7 @@ from engine.core.constraint import Constraint, PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.guests import Invitation
 from engine.core.pacing import TimeLedger
-from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
+from engine.core.step import DraftMemory, Drawn, Group, Join, Outcome, Slice, Step
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model.memory import MemoryReadings
@@ -151,7 +151,7 @@ class FakeRunner:
         self.growing: tuple[tuple[int, int], ...] = ()
         self.closing_bytes = 0
         self.slices_on_grid = False
-        self.may_draft = drafter is not None
+        self.draft_memory = None if drafter is None else DraftMemory()
         self._drafter = drafter
         self.drawing_share: float | None = 0.1
         self.reset()

@@ -8,7 +8,6 @@ gives as many tokens as were drafted rightly and one more. Pure.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
 
 from engine.core.sequence import Sequence
 from engine.core.step import Outcome
@@ -19,12 +18,6 @@ _LEAST_REST_STEPS, _MOST_REST_STEPS = 4, 128
 _STEPS_BETWEEN_PLAIN = 64  # what one takes grows with the row
 _LEAST_SECONDS = 1e-6
 _MOST_STEPS_AFTER_NOTHING = 4  # a device that runs ahead is waited for to draft
-
-
-class Drafter(Protocol):
-    """What drafts a row's next tokens: core/lookup.py, or a smaller model."""
-
-    def draft(self, row_id: int, token_ids: list[int], *, at_most: int) -> tuple[int, ...]: ...
 
 
 class Drafting:
@@ -66,14 +59,14 @@ class Drafting:
         if outcome.num_drafted:
             self._learn_drafts(outcome)
             return
+        if outcome.step.most_draft_tokens:
+            self._num_nothings += 1
+            self._plain_steps_due = min(self._num_nothings, _MOST_STEPS_AFTER_NOTHING)
+            return
         usual = self._plain_seconds or outcome.seconds
         self._plain_seconds = usual + _NEW_WEIGHT * (outcome.seconds - usual)
+        self._plain_steps_due = max(0, self._plain_steps_due - 1)
         self._steps_since_plain = 0
-        if not outcome.step.most_draft_tokens:
-            self._plain_steps_due = max(0, self._plain_steps_due - 1)
-            return
-        self._num_nothings += 1
-        self._plain_steps_due = min(self._num_nothings, _MOST_STEPS_AFTER_NOTHING)
 
     def _learn_drafts(self, outcome: Outcome) -> None:
         self._num_nothings = 0

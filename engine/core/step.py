@@ -76,6 +76,7 @@ class Step:
 
     `most_row_bytes`: what the batch's caches may take, padding included, where memory bounds them.
     `most_draft_tokens`: so many may be drafted for the one row that decodes, and verified with it.
+    `forgets_drafts`: there is no memory for what drafting takes.
     """
 
     leaves: tuple[int, ...] = ()
@@ -84,6 +85,7 @@ class Step:
     decodes: tuple[int, ...] = ()
     most_row_bytes: int | None = None
     most_draft_tokens: int = 0
+    forgets_drafts: bool = False
 
     @property
     def first_draws(self) -> tuple[Join, ...]:
@@ -138,10 +140,17 @@ class Group(NamedTuple):
     moves: bool
 
 
+class DraftMemory(NamedTuple):
+    """What drafting takes for the row that decodes alone: for each of its tokens, and by now."""
+
+    token_bytes: int = 0
+    held_bytes: int = 0
+
+
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
-    are dear. `may_draft`: tokens for a row that decodes alone. `drawing_share`: by how much longer
-    a slice takes that draws, as a part of it; None: none may. `num_groups`: of batches.
+    are dear. `draft_memory`: None where no tokens can be drafted. `drawing_share`: by how much
+    longer a slice takes that draws, as a part of it; None: none may. `num_groups`: of batches.
     `has_moved`: the last step laid all of them out anew. `num_places`: rows of all, and free ones.
     `growing`: rows and tokens of those whose buffers the next step makes larger. `closing_bytes`:
     of those that the next step lays out anew whoever joins. `groups_after`: the batches when a
@@ -150,7 +159,7 @@ class StepRunner(Protocol):
     @property
     def slices_on_grid(self) -> bool: ...
     @property
-    def may_draft(self) -> bool: ...
+    def draft_memory(self) -> DraftMemory | None: ...
     @property
     def drawing_share(self) -> float | None: ...
     @property
@@ -181,8 +190,8 @@ class PassingRunner:
         return self._runner.slices_on_grid
 
     @property
-    def may_draft(self) -> bool:
-        return self._runner.may_draft
+    def draft_memory(self) -> DraftMemory | None:
+        return self._runner.draft_memory
 
     @property
     def drawing_share(self) -> float | None:

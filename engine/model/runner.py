@@ -17,8 +17,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.cache.captures import Payload
-from engine.core.drafting import Drafter
-from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
+from engine.core.step import DraftMemory, Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import kernels, snapshots
 from engine.model.batch import NewRow
@@ -29,7 +28,7 @@ from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 from engine.model.snapshots import Snapshot
-from engine.model.verifying import Verification, Verifier
+from engine.model.verifying import Drafter, Verification, Verifier
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,8 +86,8 @@ class Runner:
         return kernels.plans_shapes(self._model)
 
     @property
-    def may_draft(self) -> bool:
-        return self._drafter is not None
+    def draft_memory(self) -> DraftMemory | None:
+        return None if self._drafter is None else self._drafter.memory
 
     @property
     def drawing_share(self) -> float | None:
@@ -104,9 +103,10 @@ class Runner:
 
     @property
     def num_bytes(self) -> int:
-        """What the rows' caches hold. Nothing is computed to find out."""
+        """What is held for rows. Nothing is computed to find out."""
         prefilled = (row_caches.num_bytes(row.caches) for row in self._prefilled.values())
-        return self._batch.num_bytes + sum(prefilled)
+        drafting = self.draft_memory.held_bytes if self.draft_memory else 0
+        return self._batch.num_bytes + sum(prefilled) + drafting
 
     @property
     def num_groups(self) -> int:
@@ -196,7 +196,7 @@ class Runner:
         self._first_logits: dict[int, mx.array] = {}  # [1, V] each, of rows that entered last
         self._foreseen = None
         self._submitted: _Submitted | None = None
-        self._verifier = Verifier(self._drafter, self._reader.all_logits) if self._drafter else None
+        self._verifier = Verifier(self._drafter, self._reader.all_logits, self._own_row)
 
     def run(self, step: Step) -> tuple[Outcome, ...]:
         """Submit `step` and wait for the one before; what has ended, in order."""
@@ -219,8 +219,7 @@ class Runner:
         outcome = None
         self._bound(step)
         # A slice's time teaches the cost model, so the step before it ends first; a join takes the
-        # buffers of what was sliced.
-        # What is drafted follows what was drawn.
+        # buffers of what was sliced; what is drafted follows what was drawn.
         is_due = step.slices or (step.joins and before and before.sliced) or step.most_draft_tokens
         if before is not None and is_due:
             outcome, before = self._collect(before), None
@@ -228,7 +227,7 @@ class Runner:
         self._first_logits = {}
         if step.slices:
             self._submitted = self._submit_slices(step)
-        elif step.most_draft_tokens and (verified := self._submit_verification(step)):
+        elif verified := self._submit_verification(step):
             self._submitted = verified
         elif step.decodes:
             submitted_at = self._clock()
@@ -248,6 +247,8 @@ class Runner:
     def _bound(self, step: Step) -> None:
         if step.most_row_bytes is not None:
             self._batch.most_bytes = step.most_row_bytes
+        if step.forgets_drafts:
+            self._verifier.forget()
 
     def _submit_slices(self, step: Step) -> _Submitted:
         submitted_at = self._clock()
@@ -274,16 +275,16 @@ class Runner:
 
     def _submit_verification(self, step: Step) -> _Submitted | None:
         """None where nothing is drafted."""
-        submitted_at, batch = self._clock(), self._batch.lone
-        if self._verifier is None or batch is None:
+        submitted_at = self._clock()
+        if (verification := self._verifier.submit(step, self._batch.lone)) is None:
             return None
-        if not (drafted := self._verifier.draft(step, batch)):
-            return None
-        (row_id,) = step.decodes
-        self._sampler.arrange([])  # the row has its own back
-        self._places = ()
-        verification = self._verifier.submit(row_id, self._sampled[row_id], drafted, batch)
         return _Submitted(step=step, submitted_at=submitted_at, verification=verification)
+
+    def _own_row(self, row_id: int) -> SampledRow:
+        """With what the sampler's arrays have counted for it."""
+        self._sampler.arrange([])
+        self._places = ()
+        return self._sampled[row_id]
 
     def _note_first(
         self, joins: tuple[Join, ...], row_ids: tuple[int | None, ...], logits: mx.array
@@ -297,8 +298,7 @@ class Runner:
         for row_id in row_ids:
             self._prefilled.pop(row_id, None)
             self._sampled.pop(row_id, None)
-        if self._verifier is not None:
-            self._verifier.leave(row_ids)
+        self._verifier.leave(row_ids)
         self._batch.leave(row_ids)
         self._arrange()
 
@@ -351,8 +351,7 @@ class Runner:
     def _join(self, joins: tuple[Join, ...]) -> None:
         self._batch.join([self._new_row(join) for join in joins])
         self._sampled |= {join.row_id: _sampled_row(join) for join in joins}
-        if self._verifier is not None:
-            self._verifier.join(joins)
+        self._verifier.join(joins)
 
     def _new_row(self, join: Join) -> NewRow:
         row = self._row_of(join.row_id)
@@ -378,8 +377,7 @@ class Runner:
             self._sampled[drawn[0].row_id] = row
         else:
             drawn = tuple(one for draw in before.draws for one in draw.read(self._token_bytes))
-        if self._verifier is not None:
-            self._verifier.note(drawn)
+        self._verifier.note(drawn)
         now = self._clock()
         # A step begins when it is submitted or when the one before has ended.
         seconds = now - max(before.submitted_at, self._last_outcome_at)

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import mlx.core as mx
 
-from engine.core.drafting import Drafter
-from engine.core.step import Drawn, Join, Step
+from engine.core.lookup import PromptLookup
+from engine.core.step import DraftMemory, Drawn, Join, Step
 from engine.model.batch import RowBatch
 from engine.model.caches import Caches
+from engine.model.draft_model import DraftModel
 from engine.model.drawing import Draw, submit_draw
 from engine.model.sampling import BatchSampler, SampledRow
 
 AllLogits = Callable[[mx.array, Caches], mx.array]
+RowOf = Callable[[int], SampledRow]
 
 
 class Verification(NamedTuple):
@@ -45,41 +47,92 @@ class Verification(NamedTuple):
         return drawn, self.row.after(token_ids, self.vocab_size)
 
 
-class Verifier:
-    """`all_logits`: of token ids [1, n] and caches, those behind each token [n, V]."""
+class Drafter(Protocol):
+    """`draft`: tokens that may follow `token_ids`, which only grow while the row stays the same;
+    `row` makes what draws the next one."""
 
-    def __init__(self, drafter: Drafter, all_logits: AllLogits) -> None:
+    @property
+    def memory(self) -> DraftMemory: ...
+    def forget(self) -> None: ...
+    def draft(
+        self, row_id: int, token_ids: list[int], row: Callable[[], SampledRow], *, at_most: int
+    ) -> tuple[int, ...]: ...
+
+
+class TextDrafter:
+    """From what the row has read or written; where that says nothing, by a smaller model."""
+
+    def __init__(self, model: DraftModel | None = None) -> None:
+        self._lookup, self._model = PromptLookup(), model
+
+    @property
+    def memory(self) -> DraftMemory:
+        if self._model is None:
+            return DraftMemory()
+        return DraftMemory(token_bytes=self._model.token_bytes, held_bytes=self._model.num_bytes)
+
+    def forget(self) -> None:
+        if self._model is not None:
+            self._model.forget()
+
+    def draft(
+        self, row_id: int, token_ids: list[int], row: Callable[[], SampledRow], *, at_most: int
+    ) -> tuple[int, ...]:
+        drafted = self._lookup.draft(row_id, token_ids, at_most=at_most)
+        if drafted or self._model is None:
+            return drafted
+        return self._model.draft(row_id, token_ids, row, at_most=at_most)
+
+
+class Verifier:
+    """`all_logits`: of token ids [1, n] and caches, those behind each token [n, V]. `row_of`: how a
+    row draws next, counts and all. Without a drafter there is nothing to verify."""
+
+    def __init__(self, drafter: Drafter | None, all_logits: AllLogits, row_of: RowOf) -> None:
         self._drafter = drafter
         self._all_logits = all_logits
+        self._row_of = row_of
         self._known: dict[int, list[int]] = {}  # all tokens of the rows in the batch
+        self.forget()
+
+    def forget(self) -> None:
+        """What drafting holds of a row; it can be had again."""
+        if self._drafter is not None:
+            self._drafter.forget()
 
     def join(self, joins: Iterable[Join]) -> None:
-        for join in joins:
+        for join in joins if self._drafter is not None else ():
             self._known[join.row_id] = [*join.prompt_token_ids, *join.output_token_ids]
 
     def leave(self, row_ids: Iterable[int]) -> None:
+        had_any = bool(self._known)
         for row_id in row_ids:
             self._known.pop(row_id, None)
+        if had_any and not self._known:
+            self.forget()
 
     def note(self, drawn: Iterable[Drawn]) -> None:
         for one in drawn:
             if (known := self._known.get(one.row_id)) is not None:
                 known.append(one.token_id)
 
-    def draft(self, step: Step, batch: RowBatch) -> tuple[int, ...]:
-        """For the only row of the batch; what it has drawn is known."""
+    def submit(self, step: Step, batch: RowBatch | None) -> Verification | None:
+        """None where nothing is drafted. `batch`: that of the only row, which has no free places;
+        what it has drawn is known."""
+        most = min(step.most_draft_tokens, batch.room_to_verify - 1 if batch else 0)
+        if self._drafter is None or batch is None or most <= 0:
+            return None
         (row_id,) = step.decodes
-        most = min(step.most_draft_tokens, batch.room_to_verify - 1)
-        return self._drafter.draft(row_id, self._known[row_id], at_most=most) if most > 0 else ()
+        known, row_of = self._known[row_id], partial(self._row_of, row_id)
+        drafted = self._drafter.draft(row_id, known, row_of, at_most=most)
+        return self._verify((known[-1], *drafted), row_of(), batch) if drafted else None
 
-    def submit(
-        self, row_id: int, row: SampledRow, drafted: tuple[int, ...], batch: RowBatch
-    ) -> Verification:
-        token_ids = (self._known[row_id][-1], *drafted)
+    def _verify(self, token_ids: tuple[int, ...], row: SampledRow, batch: RowBatch) -> Verification:
+        """The last known token, and those that were drafted."""
         inputs = mx.array([token_ids], mx.uint32)
         logits = batch.verify(partial(self._all_logits, inputs), len(token_ids))
         vocab_size, sampler = logits.shape[-1], BatchSampler()
-        ahead = [drafted[:number] for number in range(len(token_ids))]
+        ahead = [token_ids[1:stop] for stop in range(1, len(token_ids) + 1)]
         sampler.arrange([row.after(one, vocab_size) for one in ahead])
-        draw = submit_draw((row_id,) * len(token_ids), sampler, logits)
-        return Verification(batch, row, drafted, draw, vocab_size)
+        draw = submit_draw(tuple(batch.places) * len(token_ids), sampler, logits)
+        return Verification(batch, row, token_ids[1:], draw, vocab_size)

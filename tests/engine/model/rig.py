@@ -15,7 +15,6 @@ import mlx.core as mx
 from mlx_lm.generate import generate_step
 
 from engine import wire
-from engine.core.drafting import Drafter
 from engine.core.pacing import TimeLedger
 from engine.core.step import StepRunner
 from engine.handle import ModelHandle
@@ -29,6 +28,7 @@ from engine.model.capability import check_batching
 from engine.model.direct_step import Forward
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
+from engine.model.verifying import Drafter
 from engine.safe_reuse import Reuse
 from engine.shelf import ModelVoice
 from tests.engine.sizing.tiny_configs import TINY, with_vocabulary
