@@ -120,6 +120,8 @@ class ModelHandle:
             context_limit_tokens=self.spec.context_limit_tokens or self._context_limit_tokens,
             is_batchable=self.is_batchable,
             wants_boundaries=self._reuse is not None and self._reuse.wants_boundaries,
+            drafted_tokens=self.scheduler.drafting.num_drafted,
+            accepted_tokens=self.scheduler.drafting.num_right,
         )
 
     def configure(self, spec: wire.ModelSpec) -> None:

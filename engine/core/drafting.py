@@ -27,6 +27,7 @@ class Drafting:
     def __init__(self, *, is_possible: bool) -> None:
         self._is_possible = is_possible
         self._plain_seconds = 0.0  # of a step of one row that verifies nothing
+        self.num_drafted = self.num_right = 0  # tokens, ever
         self._begin(None)
 
     def _begin(self, row_id: int | None) -> None:
@@ -71,6 +72,8 @@ class Drafting:
     def _learn_drafts(self, outcome: Outcome) -> None:
         self._num_nothings = 0
         num_drawn = len(outcome.drawn)
+        self.num_drafted += outcome.num_drafted
+        self.num_right += num_drawn - 1
         was_right = num_drawn > outcome.num_drafted
         self._num_tokens = 2 * outcome.num_drafted if was_right else num_drawn
         gain = num_drawn * self._plain_seconds / max(outcome.seconds, _LEAST_SECONDS)

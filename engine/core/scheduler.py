@@ -11,6 +11,7 @@ Invariants (tests/engine/core/test_simulation.py holds them):
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 
@@ -43,7 +44,7 @@ class Scheduler:
         is known of slices."""
         self.pace = pace
         self._slices_on_grid = slices_on_grid
-        self._drafting = Drafting(is_possible=may_draft)
+        self.drafting = Drafting(is_possible=may_draft)
         self._drawing_share = drawing_share
         self.cost = cost or CostModel()
         self._ledger = ledger
@@ -146,6 +147,8 @@ class Scheduler:
             step = self._slice_step(in_turn, now=now, someone_decodes=someone_decodes)
         else:
             step = self._decode_step(ready)
+        if not fitting.may_draft:
+            step = dataclasses.replace(step, most_draft_tokens=0, forgets_drafts=True)
         if step.computed_row_ids:
             self._in_flight.append(step)
             self._ledger.note_in_flight(step, 1)
@@ -371,7 +374,7 @@ class Scheduler:
 
     @property
     def _most_draft_tokens(self) -> int:
-        return self._drafting.most_tokens(self._batch, at_most=self.pace.draft_tokens)
+        return self.drafting.most_tokens(self._batch, at_most=self.pace.draft_tokens)
 
     def _take_leaves(self) -> tuple[int, ...]:
         """Rows that have ended, and rows whose last token is already being drawn."""
@@ -384,7 +387,7 @@ class Scheduler:
     def _learn(self, outcome: Outcome) -> None:
         if outcome.step.decodes:
             self._ledger.book_decode(outcome.seconds)
-            self._drafting.learn(outcome)
+            self.drafting.learn(outcome)
             return
         if self.is_decoding or self._others is not None:
             self._ledger.book_slice(outcome.seconds, share=self.decode_share)

@@ -13,6 +13,7 @@ import mlx.core as mx
 
 from engine.model import caches as row_caches
 from engine.model.direct_step import Forward
+from engine.model.loader import num_weight_bytes
 from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow
 
@@ -31,7 +32,12 @@ class DraftModel:
         self.token_bytes = self._token_bytes()
 
     @property
+    def weight_bytes(self) -> int:
+        return num_weight_bytes(self._model)
+
+    @property
     def num_bytes(self) -> int:
+        """Of what it has read."""
         return row_caches.num_bytes(self._caches)
 
     def forget(self) -> None:
