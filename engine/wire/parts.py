@@ -7,6 +7,7 @@ from enum import StrEnum
 from engine.wire.message import Part
 
 SHARE_AFTER = 3  # people, unless a model says otherwise
+MOST_DRAFT_TOKENS = 32
 
 
 class Priority(StrEnum):

@@ -22,6 +22,8 @@ class SeenModel:
     num_requests: int = 0
     is_batchable: bool = True
     loaded_fraction: float | None = None
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 def states_in_engines() -> dict[str, str]:
@@ -42,6 +44,8 @@ def seen_models(engines: Iterable[wire.EngineStatus]) -> dict[str, SeenModel]:
             num_requests=requests[model.name],
             is_batchable=model.is_batchable,
             loaded_fraction=model.loaded_fraction,
+            drafted_tokens=sum(one.drafted_tokens for one in models if one.name == model.name),
+            accepted_tokens=sum(one.accepted_tokens for one in models if one.name == model.name),
         )
         for model in models
     }
