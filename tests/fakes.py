@@ -152,7 +152,7 @@ class FakeRunner:
         self.closing_bytes = 0
         self.slices_on_grid = False
         self.draft_memory = None if drafter is None else DraftMemory()
-        self._drafter = drafter
+        self._drafter = drafter or random.Random(0)
         self.drawing_share: float | None = 0.1
         self.reset()
 
@@ -214,18 +214,12 @@ class FakeRunner:
         firsts = [self._draw_first(join) for one in step.slices for join in self._slice(one)]
         for join in step.joins:
             self._join(join)
-        drawn = [self._draw(row_id) for row_id in step.decodes]
-        num_drafted = 0
-        if self._drafter is not None and step.most_draft_tokens:
-            (row_id,) = step.decodes
-            num_drafted = self._drafter.randint(0, step.most_draft_tokens)
-            drawn += [self._draw(row_id) for _ in range(self._drafter.randint(0, num_drafted))]
-        return Outcome(
-            step=step,
-            seconds=self.seconds_of(step),
-            drawn=(*firsts, *drawn),
-            num_drafted=num_drafted,
-        )
+        drawn = [*firsts, *(self._draw(row_id) for row_id in step.decodes)]
+        num_drafted = self._drafter.randint(0, step.most_draft_tokens)
+        num_right = self._drafter.randint(0, num_drafted)
+        drawn += [self._draw(step.decodes[0]) for _ in range(num_right)]
+        seconds = self.seconds_of(step)
+        return Outcome(step=step, seconds=seconds, drawn=tuple(drawn), num_drafted=num_drafted)
 
     def _slice(self, one: Slice) -> tuple[Join, ...]:
         for row_id, token_ids in zip(one.row_ids, one.token_ids, strict=True):

@@ -42,16 +42,6 @@ def _layer_may_merge(layer: Any) -> bool:
     return isinstance(layer, PLAIN) or hasattr(layer, "merge")
 
 
-def may_trim(caches: Caches) -> bool:
-    """Whether the last tokens can be taken back, whatever came before."""
-    return all(type(layer) in PLAIN for layer in caches)
-
-
-def trim(caches: Caches, num_tokens: int) -> None:
-    for layer in caches:
-        layer.trim(num_tokens)
-
-
 def evaluate(caches: Caches) -> None:
     mx.eval([layer.state for layer in caches])
 

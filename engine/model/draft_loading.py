@@ -12,6 +12,7 @@ from engine.model import caches as row_caches
 from engine.model import direct_step
 from engine.model.draft_model import DraftModel
 from engine.model.loader import LoadedModel, LoadFailed, load
+from engine.model.rewinding import may_cut
 
 
 def loading(
@@ -35,7 +36,7 @@ def loading(
 def _check(path: Path, loaded: LoadedModel, larger: LoadedModel) -> None:
     if loaded.tokenizer.get_vocab() != larger.tokenizer.get_vocab():
         raise LoadFailed(f"the draft model {path.name} has another vocabulary")
-    if not row_caches.may_trim(row_caches.new_caches(loaded.model)):
+    if not may_cut(row_caches.new_caches(loaded.model)):
         raise LoadFailed(f"the draft model {path.name} cannot take tokens back")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.model import caches as row_caches
+from engine.model import rewinding
 from engine.model.direct_step import Forward
 from engine.model.loader import num_weight_bytes
 from engine.model.reading import Reader
@@ -68,7 +69,7 @@ class DraftModel:
             if self._read[place] != token_ids[place]:
                 num_right = place
                 break
-        row_caches.trim(self._caches, len(self._read) - num_right)
+        rewinding.cut(self._caches, len(self._read) - num_right)
         del self._read[num_right:]
 
     def _draw(self, last_token_id: int, row: SampledRow, num_tokens: int) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from engine.model.caches import Apart, Caches
 from engine.model.drawing import Draw, submit_draw
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
+from engine.model.rewinding import may_rewind
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 from engine.model.snapshots import Snapshot
 from engine.model.verifying import Drafter, Verification, Verifier
@@ -78,7 +79,7 @@ class Runner:
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
         self._reader = Reader(model, getattr(self._decode, "slice_body", None))
-        self._drafter = drafter if row_caches.may_trim(self._new_caches()) else None
+        self._drafter = drafter if may_rewind(self._new_caches()) else None
         self.reset()
 
     @property
@@ -196,7 +197,9 @@ class Runner:
         self._first_logits: dict[int, mx.array] = {}  # [1, V] each, of rows that entered last
         self._foreseen = None
         self._submitted: _Submitted | None = None
-        self._verifier = Verifier(self._drafter, self._reader.all_logits, self._own_row)
+        self._verifier = Verifier(
+            self._drafter, self._reader.all_logits, self._reader.read, self._own_row
+        )
 
     def run(self, step: Step) -> tuple[Outcome, ...]:
         """Submit `step` and wait for the one before; what has ended, in order."""
@@ -372,7 +375,7 @@ class Runner:
             row_caches.evaluate(caches)
         num_drafted = 0
         if (verification := before.verification) is not None:
-            num_drafted = len(verification.drafted)
+            num_drafted = verification.num_drafted
             drawn, row = verification.read(self._token_bytes)
             self._sampled[drawn[0].row_id] = row
         else:

@@ -15,35 +15,39 @@ import mlx.core as mx
 
 from engine.core.lookup import PromptLookup
 from engine.core.step import DraftMemory, Drawn, Join, Step
-from engine.model.batch import RowBatch
-from engine.model.caches import Caches
+from engine.model.batch import AllLogits, Read, RowBatch
 from engine.model.draft_model import DraftModel
 from engine.model.drawing import Draw, submit_draw
 from engine.model.sampling import BatchSampler, SampledRow
 
-AllLogits = Callable[[mx.array, Caches], mx.array]
 RowOf = Callable[[int], SampledRow]
 
 
 class Verification(NamedTuple):
-    """Submitted: a draw at each position, of a row that is in `batch` alone."""
+    """Submitted: a draw at each position, of a row that is in `batch` alone. `token_ids`: its last
+    known one, and those that were drafted."""
 
     batch: RowBatch
     row: SampledRow
-    drafted: tuple[int, ...]
+    token_ids: tuple[int, ...]
     draw: Draw
     vocab_size: int
+    read_again: Read
+
+    @property
+    def num_drafted(self) -> int:
+        return len(self.token_ids) - 1
 
     def read(self, token_bytes: Callable[[int], bytes]) -> tuple[tuple[Drawn, ...], SampledRow]:
         """Waits for it. What the row has drawn, and how it goes on; what was drafted wrongly is no
         part of it any more."""
         drawn = self.draw.read(token_bytes)
-        pairs = zip(drawn, self.drafted, strict=False)
+        pairs = zip(drawn, self.token_ids[1:], strict=False)
         is_right = [one.token_id == token_id and not one.is_undefined for one, token_id in pairs]
-        num_right = [*is_right, False].index(False)
-        drawn = drawn[: num_right + 1]
+        drawn = drawn[: [*is_right, False].index(False) + 1]
         token_ids = [one.token_id for one in drawn]
-        self.batch.settle(len(self.drafted) - num_right, token_ids[-1])
+        self.batch.settle(self.token_ids, len(drawn), read=self.read_again)
+        self.batch.feed(mx.array(token_ids[-1:], mx.uint32))
         return drawn, self.row.after(token_ids, self.vocab_size)
 
 
@@ -85,12 +89,14 @@ class TextDrafter:
 
 
 class Verifier:
-    """`all_logits`: of token ids [1, n] and caches, those behind each token [n, V]. `row_of`: how a
-    row draws next, counts and all. Without a drafter there is nothing to verify."""
+    """`row_of`: how a row draws next, counts and all. Without a drafter there is nothing to
+    verify."""
 
-    def __init__(self, drafter: Drafter | None, all_logits: AllLogits, row_of: RowOf) -> None:
+    def __init__(
+        self, drafter: Drafter | None, all_logits: AllLogits, read: Read, row_of: RowOf
+    ) -> None:
         self._drafter = drafter
-        self._all_logits = all_logits
+        self._all_logits, self._read = all_logits, read
         self._row_of = row_of
         self._known: dict[int, list[int]] = {}  # all tokens of the rows in the batch
         self.forget()
@@ -129,10 +135,9 @@ class Verifier:
 
     def _verify(self, token_ids: tuple[int, ...], row: SampledRow, batch: RowBatch) -> Verification:
         """The last known token, and those that were drafted."""
-        inputs = mx.array([token_ids], mx.uint32)
-        logits = batch.verify(partial(self._all_logits, inputs), len(token_ids))
+        logits = batch.verify(token_ids, self._all_logits)
         vocab_size, sampler = logits.shape[-1], BatchSampler()
         ahead = [token_ids[1:stop] for stop in range(1, len(token_ids) + 1)]
         sampler.arrange([row.after(one, vocab_size) for one in ahead])
         draw = submit_draw(tuple(batch.places) * len(token_ids), sampler, logits)
-        return Verification(batch, row, token_ids[1:], draw, vocab_size)
+        return Verification(batch, row, token_ids, draw, vocab_size, self._read)

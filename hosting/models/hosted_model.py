@@ -194,7 +194,7 @@ class HostedModel(models.Model):
         validators=[MaxValueValidator(wire.MOST_DRAFT_TOKENS)],
         help_text="Of an answer that is computed alone, verified in one step: the same words, "
         "sooner, where they are foreseeable, as in edits of code. As many as pay are drafted, up "
-        "to this; 8 is usual, 0 none. Not for models with windowed or recurrent layers.",
+        "to this; 8 is usual, 0 none. Not for models with windowed layers.",
     )
     draft_model = models.ForeignKey(
         "self",

@@ -12,6 +12,7 @@ from engine import wire
 from engine.core.step import DraftMemory
 from engine.handle import ModelHandle
 from tests.engine.device_rig import MODEL, Engine
+from tests.engine.devices import needs_quantised_caches
 from tests.tiny_models import tiny_model_path
 
 OTHER, LARGER_VOCABULARY, STATE = "tiny-deep", "small-llama", "tiny-mamba"
@@ -62,6 +63,20 @@ def test_answers_are_those_without_it(
         assert status.accepted_tokens > 0.9 * status.drafted_tokens  # whatever the sampling
     assert engine.usage("again").cached_tokens > 0
     engine.prefixes.close()
+
+
+@needs_quantised_caches
+def test_quantised_rows_draft_as_well(tmp_path: Path) -> None:
+    answers = []
+    for draft_tokens in (0, 8):
+        engine = Engine(tmp_path / str(draft_tokens))
+        engine.configure(kv_bits=8, draft_tokens=draft_tokens)
+        engine.ask("row", prompt_tokens=5, max_tokens=150)
+        engine.finish("row")
+        answers.append(engine.transport.tokens("row"))
+        assert (handle_of(engine).status.drafted_tokens > 0) is (draft_tokens > 0)
+        engine.prefixes.close()
+    assert answers[0] == answers[1]
 
 
 def test_others_come_and_go(plain: Engine, tmp_path: Path) -> None:
