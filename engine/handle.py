@@ -69,6 +69,7 @@ class ModelHandle:
             Pace.of(spec, may_batch=is_batchable),
             ledger,
             slices_on_grid=runner.slices_on_grid,
+            may_draft=runner.draft_memory is not None,
             drawing_share=runner.drawing_share,
             cost=cost,
         )
@@ -119,6 +120,8 @@ class ModelHandle:
             context_limit_tokens=self.spec.context_limit_tokens or self._context_limit_tokens,
             is_batchable=self.is_batchable,
             wants_boundaries=self._reuse is not None and self._reuse.wants_boundaries,
+            drafted_tokens=self.scheduler.drafting.num_drafted,
+            accepted_tokens=self.scheduler.drafting.num_right,
         )
 
     def configure(self, spec: wire.ModelSpec) -> None:

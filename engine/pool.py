@@ -172,9 +172,12 @@ class ModelPool:
                 self._failures.forget(name)
 
     def _as_loaded(self, spec: wire.ModelSpec) -> wire.ModelSpec:
-        """A precision counts at the next load only."""
+        """What counts at the next load only is as it was at the last."""
         handle = self.residents.get(spec.name)
-        return spec if handle is None else wire.replace(spec, kv_bits=handle.spec.kv_bits)
+        if handle is None:
+            return spec
+        loaded = handle.spec
+        return wire.replace(spec, kv_bits=loaded.kv_bits, draft_path=loaded.draft_path)
 
     def memories(self) -> tuple[wire.ModelMemory, ...]:
         """What every model needs and has room for, loaded or not."""

@@ -69,6 +69,26 @@ class RowMemory:
 
     def limit(self, spec: wire.ModelSpec, limits: Limits, *, may_batch: bool) -> Fitting:
         """Hold the next slices and rows that join to what memory leaves; what of them fits."""
+        fitting = self._fitting(spec, limits, may_batch=may_batch)
+        if self._may_draft(limits):
+            return fitting
+        return dataclasses.replace(fitting, may_draft=False)
+
+    def _may_draft(self, limits: Limits) -> bool:
+        """What drafting holds of the longest row is in nobody's way while so much is free that both
+        grow for a while."""
+        drafting = self._runner.draft_memory
+        if self._estimate is None or drafting is None or not drafting.token_bytes:
+            return True
+        if not (rows := self._scheduler.rows):
+            return True
+        longest = max(len(one.token_ids) for one in rows) + GROWTH_AHEAD_TOKENS
+        reading = self._estimate.slice_bytes(GROWTH_AHEAD_TOKENS, longest)
+        growing = GROWTH_AHEAD_TOKENS * self._estimate.token_bytes
+        needed = longest * drafting.token_bytes - drafting.held_bytes + reading + growing
+        return needed <= min(limits.free_bytes, limits.own_free_bytes)
+
+    def _fitting(self, spec: wire.ModelSpec, limits: Limits, *, may_batch: bool) -> Fitting:
         scheduler = self._scheduler
         if self._estimate is None or not scheduler.changes_batch:
             return ALL_FITS

@@ -22,11 +22,12 @@ from engine.core.slicing import ANY_SHAPE_SCORES
 from engine.estimates import Estimates
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
-from engine.model import direct_step, harmony, kernels
+from engine.model import direct_step, draft_loading, harmony, kernels
 from engine.model.caches import Caches, new_caches
 from engine.model.capability import check_batching
 from engine.model.cpu_slices import BLOCK_SCORES
 from engine.model.direct_step import Forward
+from engine.model.draft_model import DraftModel
 from engine.model.encoder import load_encoder
 from engine.model.encoder_vectors import open_encoder
 from engine.model.grammar import GrammarShop
@@ -40,6 +41,7 @@ from engine.model.runner import Runner
 from engine.model.snapshots import needs_of
 from engine.model.text import TextFactory
 from engine.model.vectors import open_runner
+from engine.model.verifying import TextDrafter
 from engine.peaks import MeasuredComputer, MeasuredRunner, ModelPeaks
 from engine.reuse import PrefixReuse
 from engine.safe_reuse import SafeReuse
@@ -94,7 +96,11 @@ class DeviceShelf:
         self._at_work = at_work
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
-        return stored_weight_bytes(Path(spec.path), casts_to_float32=self._casts_to_float32)
+        """What drafts for it included."""
+        paths = filter(None, (spec.path, spec.draft_path))
+        return sum(
+            stored_weight_bytes(Path(one), casts_to_float32=self._casts_to_float32) for one in paths
+        )
 
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None:
         return self._peaks(spec).estimate
@@ -180,7 +186,13 @@ class DeviceShelf:
         if not self._memory.is_cpu:
             for _ in rehearse(loaded.model):
                 yield _CHECKING_FRACTION
-        yield self._handle(spec, loaded, decode, new_caches)
+        draft_model = None
+        if spec.draft_path is not None:
+            for draft_model in draft_loading.loading(  # noqa: B007 - the last one is it
+                Path(spec.draft_path), loaded, casts_to_float32=self._casts_to_float32
+            ):
+                yield _CHECKING_FRACTION
+        yield self._handle(spec, loaded, decode, new_caches, draft_model)
 
     def give_memory_back(self) -> None:
         """After a handle was dropped: its weights are freed now, not some time."""
@@ -196,6 +208,7 @@ class DeviceShelf:
         loaded: LoadedModel,
         decode: Forward | None,
         new_caches: Callable[[], Caches],
+        draft_model: DraftModel | None,
     ) -> ModelHandle:
         voice = ModelVoice(loaded.tokenizer)
         runner = Runner(
@@ -203,6 +216,7 @@ class DeviceShelf:
             decode=decode,
             token_bytes=voice.token_bytes,
             new_caches=new_caches,
+            drafter=TextDrafter(draft_model),
             together_bytes=self._memory.together_bytes,
         )
         peaks = self._peaks_of(spec, loaded)
@@ -215,7 +229,7 @@ class DeviceShelf:
             voice=voice,
             ledger=self._ledger,
             vitals=self._vitals,
-            weight_bytes=loaded.weight_bytes,
+            weight_bytes=loaded.weight_bytes + (draft_model.weight_bytes if draft_model else 0),
             context_limit_tokens=loaded.context_limit_tokens,
             is_batchable=loaded.is_batchable,
             at_work=self._at_work,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gc
+import random
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -14,7 +15,7 @@ from engine.core.constraint import Constraint, PendingGrammar
 from engine.core.delivery import Delivery
 from engine.core.guests import Invitation
 from engine.core.pacing import TimeLedger
-from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
+from engine.core.step import DraftMemory, Drawn, Group, Join, Outcome, Slice, Step
 from engine.handle import ModelHandle
 from engine.metrics import Vitals
 from engine.model.memory import MemoryReadings
@@ -131,10 +132,18 @@ class FakeRunner:
 
     It computes from nothing but what the steps bring: a token that was never computed or computed
     twice changes every token after it. A row whose prompt begins with `poison_token_id` makes its
-    step raise once it has more than `poison_length` tokens.
+    step raise once it has more than `poison_length` tokens. With a `drafter` it drafts as many
+    tokens as that says, of which as many are right.
     """
 
-    def __init__(self, clock: FakeClock, *, poison_token_id: int = -1, poison_length: int = 0):
+    def __init__(
+        self,
+        clock: FakeClock,
+        *,
+        poison_token_id: int = -1,
+        poison_length: int = 0,
+        drafter: random.Random | None = None,
+    ):
         self._clock = clock
         self._poison_token_id = poison_token_id
         self._poison_length = poison_length
@@ -142,6 +151,8 @@ class FakeRunner:
         self.growing: tuple[tuple[int, int], ...] = ()
         self.closing_bytes = 0
         self.slices_on_grid = False
+        self.draft_memory = None if drafter is None else DraftMemory()
+        self._drafter = drafter or random.Random(0)
         self.drawing_share: float | None = 0.1
         self.reset()
 
@@ -193,15 +204,22 @@ class FakeRunner:
         if step.computed_row_ids:
             self._before = self._compute(step)
         self._clock.now += self.seconds_of(step)
-        return (before,) if before is not None else ()
+        ended = (before,) if before is not None else ()
+        if self._before is not None and self._before.num_drafted:
+            ended, self._before = (*ended, self._before), None
+        return ended
 
     def _compute(self, step: Step) -> Outcome:
         assert not (step.slices and step.decodes)
         firsts = [self._draw_first(join) for one in step.slices for join in self._slice(one)]
         for join in step.joins:
             self._join(join)
-        drawn = tuple(self._draw(row_id) for row_id in step.decodes)
-        return Outcome(step=step, seconds=self.seconds_of(step), drawn=(*firsts, *drawn))
+        drawn = [*firsts, *(self._draw(row_id) for row_id in step.decodes)]
+        num_drafted = self._drafter.randint(0, step.most_draft_tokens)
+        num_right = self._drafter.randint(0, num_drafted)
+        drawn += [self._draw(step.decodes[0]) for _ in range(num_right)]
+        seconds = self.seconds_of(step)
+        return Outcome(step=step, seconds=seconds, drawn=tuple(drawn), num_drafted=num_drafted)
 
     def _slice(self, one: Slice) -> tuple[Join, ...]:
         for row_id, token_ids in zip(one.row_ids, one.token_ids, strict=True):

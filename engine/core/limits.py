@@ -56,10 +56,12 @@ class Limits:
 class Fitting:
     """What of a step there is memory for: so many of the rows that are ready may join, the first
     ones; the next slice of every prompt but those of `no_room_for`, which are request_ids. Where
-    nobody decodes, one row joins or one slice is computed anyway."""
+    nobody decodes, one row joins or one slice is computed anyway. `may_draft`: what drafting holds
+    of a row may stay and grow."""
 
     most_joins: int = 1 << 20
     no_room_for: frozenset[str] = frozenset()
+    may_draft: bool = True
 
 
 NO_LIMITS = Limits(is_quiet=True)

@@ -33,6 +33,7 @@ class Pace:
     least_slice_tokens: int = _LEAST_SLICE_TOKENS
     most_turn_tokens: int | None = None  # of all slices of a turn, where memory bounds them
     most_row_bytes: int | None = None  # of the rows that decode, padded, likewise
+    draft_tokens: int = 0  # at most, for a row that decodes alone
 
     @classmethod
     def of(cls, spec: wire.ModelSpec, *, may_batch: bool) -> Pace:
@@ -41,6 +42,7 @@ class Pace:
             stall_seconds=spec.stall_ms / 1000,
             decode_share=min(max(spec.decode_share, 0.0), _LARGEST_SHARE),
             most_slice_tokens=max(spec.most_slice_tokens, _LEAST_SLICE_TOKENS),
+            draft_tokens=spec.draft_tokens,
         )
 
     def within(self, turn_tokens: int) -> Pace:

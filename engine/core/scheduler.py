@@ -11,11 +11,13 @@ Invariants (tests/engine/core/test_simulation.py holds them):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
 
 from engine.core.bisection import Bisection
 from engine.core.cost import CostModel
+from engine.core.drafting import Drafting
 from engine.core.expectation import Expectation
 from engine.core.guests import Holders, Invitation, most_guests
 from engine.core.limits import ALL_FITS, Fitting
@@ -34,13 +36,15 @@ class Scheduler:
         ledger: TimeLedger,
         *,
         slices_on_grid: bool = False,
+        may_draft: bool = False,
         drawing_share: float | None = None,
         cost: CostModel | None = None,
     ):
-        """`slices_on_grid` and `drawing_share` as the runner has them. `cost`: what is known of
-        slices."""
+        """`slices_on_grid`, `may_draft` and `drawing_share` as the runner has them. `cost`: what
+        is known of slices."""
         self.pace = pace
         self._slices_on_grid = slices_on_grid
+        self.drafting = Drafting(is_possible=may_draft)
         self._drawing_share = drawing_share
         self.cost = cost or CostModel()
         self._ledger = ledger
@@ -143,25 +147,33 @@ class Scheduler:
             step = self._slice_step(in_turn, now=now, someone_decodes=someone_decodes)
         else:
             step = self._decode_step(ready)
+        if not fitting.may_draft:
+            step = dataclasses.replace(step, most_draft_tokens=0, forgets_drafts=True)
         if step.computed_row_ids:
             self._in_flight.append(step)
             self._ledger.note_in_flight(step, 1)
         return step
 
-    def update(self, outcome: Outcome) -> list[tuple[Sequence, Drawn]]:
-        """Learn from a computed step; the tokens drawn for rows that still live."""
+    def update(self, outcome: Outcome) -> Iterator[tuple[Sequence, Drawn]]:
+        """Learn from a computed step; the tokens drawn for rows that still live, when it is their
+        turn."""
         self._in_flight.remove(outcome.step)
         self._ledger.note_in_flight(outcome.step, -1)
         self._expectation.note_ended(outcome.step)
         self._learn(outcome)
-        drawn = []
-        for one in outcome.drawn:
-            if (sequence := self._live.get(one.row_id)) is not None:
-                sequence.token_ids.append(one.token_id)
-                if outcome.step.decodes:  # a slice says nothing of how the row fares in the batch
-                    self._bisection.clear(sequence.request_id)
-                drawn.append((sequence, one))
-        return drawn
+        return self._taking(outcome)
+
+    def _taking(self, outcome: Outcome) -> Iterator[tuple[Sequence, Drawn]]:
+        for number, one in enumerate(outcome.drawn):
+            if (sequence := self._live.get(one.row_id)) is None:
+                continue
+            sequence.token_ids.append(one.token_id)
+            if outcome.num_drafted and number:
+                sequence.num_drawn += 1
+                sequence.computed_tokens += 1
+            if outcome.step.decodes:  # a slice says nothing of how the row fares in the batch
+                self._bisection.clear(sequence.request_id)
+            yield sequence, one
 
     def restart(self, failed: Step) -> Sequence | None:
         """A step failed and the device's state is void: every row starts again from its tokens.
@@ -357,7 +369,12 @@ class Scheduler:
             joins=joins,
             decodes=_row_ids(self._batch),
             most_row_bytes=self.pace.most_row_bytes,
+            most_draft_tokens=0 if leaves or joins else self._most_draft_tokens,
         )
+
+    @property
+    def _most_draft_tokens(self) -> int:
+        return self.drafting.most_tokens(self._batch, at_most=self.pace.draft_tokens)
 
     def _take_leaves(self) -> tuple[int, ...]:
         """Rows that have ended, and rows whose last token is already being drawn."""
@@ -370,6 +387,7 @@ class Scheduler:
     def _learn(self, outcome: Outcome) -> None:
         if outcome.step.decodes:
             self._ledger.book_decode(outcome.seconds)
+            self.drafting.learn(outcome)
             return
         if self.is_decoding or self._others is not None:
             self._ledger.book_slice(outcome.seconds, share=self.decode_share)

@@ -75,6 +75,8 @@ class Step:
     row: never both. A step with neither only waits for what is still being computed.
 
     `most_row_bytes`: what the batch's caches may take, padding included, where memory bounds them.
+    `most_draft_tokens`: so many may be drafted for the one row that decodes, and verified with it.
+    `forgets_drafts`: there is no memory for what drafting takes.
     """
 
     leaves: tuple[int, ...] = ()
@@ -82,6 +84,8 @@ class Step:
     joins: tuple[Join, ...] = ()
     decodes: tuple[int, ...] = ()
     most_row_bytes: int | None = None
+    most_draft_tokens: int = 0
+    forgets_drafts: bool = False
 
     @property
     def first_draws(self) -> tuple[Join, ...]:
@@ -117,12 +121,14 @@ class Drawn(NamedTuple):
 class Outcome:
     """A computed step. A device that works one step ahead ends it while the next one is run.
 
-    `seconds` is the time the device spent on it.
+    `seconds` is the time the device spent on it. Of `num_drafted` tokens those that were right are
+    drawn, and the one behind them: then it has ended before the next step is decided.
     """
 
     step: Step
     seconds: float
     drawn: tuple[Drawn, ...] = ()
+    num_drafted: int = 0
 
 
 class Group(NamedTuple):
@@ -134,16 +140,26 @@ class Group(NamedTuple):
     moves: bool
 
 
+class DraftMemory(NamedTuple):
+    """What drafting takes for the row that decodes alone: for each of its tokens, and by now."""
+
+    token_bytes: int = 0
+    held_bytes: int = 0
+
+
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
-    are dear. `drawing_share`: by how much longer a slice takes that draws, as a part of it; None:
-    none may. `num_groups`: of batches. `has_moved`: the last step laid all of them out anew.
-    `num_places`: rows of all, and free ones. `growing`: rows and tokens of those whose buffers the
-    next step makes larger. `closing_bytes`: of those that the next step lays out anew whoever
-    joins. `groups_after`: the batches when a step's rows have left and joined, before it is run."""
+    are dear. `draft_memory`: None where no tokens can be drafted. `drawing_share`: by how much
+    longer a slice takes that draws, as a part of it; None: none may. `num_groups`: of batches.
+    `has_moved`: the last step laid all of them out anew. `num_places`: rows of all, and free ones.
+    `growing`: rows and tokens of those whose buffers the next step makes larger. `closing_bytes`:
+    of those that the next step lays out anew whoever joins. `groups_after`: the batches when a
+    step's rows have left and joined, before it is run."""
 
     @property
     def slices_on_grid(self) -> bool: ...
+    @property
+    def draft_memory(self) -> DraftMemory | None: ...
     @property
     def drawing_share(self) -> float | None: ...
     @property
@@ -172,6 +188,10 @@ class PassingRunner:
     @property
     def slices_on_grid(self) -> bool:
         return self._runner.slices_on_grid
+
+    @property
+    def draft_memory(self) -> DraftMemory | None:
+        return self._runner.draft_memory
 
     @property
     def drawing_share(self) -> float | None:

@@ -16,18 +16,24 @@ tokens that the caches hold.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mlx.core as mx
 
 from engine.model import caches as row_caches
+from engine.model import rewinding
 from engine.model.caches import Apart, Caches
 from engine.model.layout import Kept
 from engine.model.places import laying, may_lay
+from engine.model.rewinding import States
+
+Read = Callable[[mx.array, Caches], None]  # token ids [1, n]
+AllLogits = Callable[[mx.array, Caches], mx.array]  # of each of them
 
 _STEPS_BETWEEN_EVALUATIONS = 64  # lazy chains grow a node a step otherwise
 _COPY_STEPS = 2.0  # what it takes to lay all rows out anew: they are read and written
+_PLENTY_TOKENS = 1 << 20
 _LITTLE_WASTE = 0.1  # is let be while rows come and go
 
 
@@ -52,6 +58,7 @@ class RowBatch:
         self._together_bytes = together_bytes
         self._caches: Caches = []
         self._is_level = True
+        self._states: States | None = None  # of the row that is verified
         self._inputs: mx.array | None = None
         self._num_steps = 0
         self.places: list[int | None] = []  # the row in each line; None: free
@@ -117,6 +124,31 @@ class RowBatch:
             row_caches.start_evaluating(self._caches)
         last: mx.array = logits[:, -1, :]
         return last
+
+    @property
+    def room_to_verify(self) -> int:
+        """How many more tokens the buffers of its only row hold."""
+        assert len(self.places) == 1
+        return self.capacity - self._end if self.capacity else _PLENTY_TOKENS
+
+    def verify(self, token_ids: tuple[int, ...], logits_of: AllLogits) -> mx.array:
+        """Logits [n, V] behind each of these tokens of the only row, which its caches hold then
+        until `settle`. Lazy."""
+        self._states = States(self._caches)
+        self._lengths, self._end = [self._lengths[0] + len(token_ids)], self._end + len(token_ids)
+        return logits_of(mx.array([token_ids], mx.uint32), self._caches)
+
+    def settle(self, token_ids: tuple[int, ...], num_right: int, *, read: Read) -> None:
+        """Of those tokens only the first so many are the row's. What comes next is to be fed."""
+        num_wrong = len(token_ids) - num_right
+        if num_wrong and self._states:
+            self._states.restore()
+            rewinding.cut(self._caches, len(token_ids))
+            read(mx.array([token_ids[:num_right]], mx.uint32), self._caches)
+        elif num_wrong:
+            rewinding.cut(self._caches, num_wrong)
+        self._states = None
+        self._lengths, self._end = [self._lengths[0] - num_wrong], self._end - num_wrong
 
     def feed(self, token_ids: mx.array) -> None:
         """The drawn tokens [B] are the next inputs; they need not be evaluated."""

@@ -47,6 +47,11 @@ class CpuBody:
         states = self._compute(token_ids, caches, draws=True)
         return mx.array(self._head(self._norm(states[:, -1])))
 
+    def all_logits(self, token_ids: mx.array, caches: Caches) -> mx.array:
+        """Of each of token ids [B, n]: [B, n, V]."""
+        states = self._compute(token_ids, caches, draws=True, wants_all=True)
+        return mx.array(self._head(self._norm(states)))
+
     def bytes_for(self, num_tokens: int) -> int:
         """The most that a slice of so many tokens takes beside MLX's arrays."""
         return max(layer.bytes_for(num_tokens) for layer in self._layers)
@@ -69,14 +74,16 @@ class CpuBody:
 
     # What is no number stays none, and ends its own row
     @np.errstate(over="ignore", invalid="ignore")
-    def _compute(self, token_ids: mx.array, caches: Caches, *, draws: bool) -> Floats:
+    def _compute(
+        self, token_ids: mx.array, caches: Caches, *, draws: bool, wants_all: bool = False
+    ) -> Floats:
         start, num_tokens = caches[0].offset, token_ids.shape[1]
         turns = self._rotation.of_slice(start, start + num_tokens)
         x: Floats = self._embedding[np.asarray(token_ids)]
         for layer, cache in zip(self._layers[:-1], caches, strict=False):
             x = layer(x, cache, turns)
         if draws:
-            return self._layers[-1](x, caches[-1], turns, wants_all=False)
+            return self._layers[-1](x, caches[-1], turns, wants_all=wants_all)
         self._layers[-1].keep(x, caches[-1], turns)
         return x
 

@@ -78,6 +78,12 @@ class GroupedBatch:
         logits = [group.forward() for group in self._groups]
         return logits[0] if len(logits) == 1 else mx.concatenate(logits)
 
+    @property
+    def lone(self) -> RowBatch | None:
+        """Where it is a single group of a single row, free places included."""
+        is_lone = len(self._groups) == 1 and len(self._groups[0].places) == 1
+        return self._groups[0] if is_lone else None
+
     def feed(self, token_ids: mx.array) -> None:
         """The drawn tokens [B] are the next inputs; they need not be evaluated."""
         first = 0

@@ -63,6 +63,13 @@ class Reader:
         with self._trimming(wants_last=False):
             self._model(token_ids, cache=caches)
 
+    def all_logits(self, token_ids: mx.array, caches: Caches) -> mx.array:
+        """Of every one of a few tokens [1, n]: [n, V]."""
+        if isinstance(self._own_body, CpuBody) and are_plain(caches):
+            return self._own_body.all_logits(token_ids, caches)[0]
+        logits: mx.array = self._model(token_ids, cache=caches)
+        return logits[0]
+
     @property
     def bytes_for(self) -> Callable[[int], int] | None:
         """What reading so many tokens takes, where that is not MLX's."""

@@ -17,7 +17,7 @@ from typing import Any
 import mlx.core as mx
 
 from engine.cache.captures import Payload
-from engine.core.step import Drawn, Group, Join, Outcome, Slice, Step
+from engine.core.step import DraftMemory, Drawn, Group, Join, Outcome, Slice, Step
 from engine.model import caches as row_caches
 from engine.model import kernels, snapshots
 from engine.model.batch import NewRow
@@ -26,8 +26,10 @@ from engine.model.caches import Apart, Caches
 from engine.model.drawing import Draw, submit_draw
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
+from engine.model.rewinding import may_rewind
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 from engine.model.snapshots import Snapshot
+from engine.model.verifying import Drafter, Verification, Verifier
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class _Submitted:
     submitted_at: float
     draws: tuple[Draw, ...] = ()
     sliced: tuple[Caches, ...] = ()
+    verification: Verification | None = None
 
 
 class Runner:
@@ -56,6 +59,7 @@ class Runner:
         token_bytes: Callable[[int], bytes],
         decode: Callable[..., mx.array] | None = None,
         new_caches: Callable[[], Caches] | None = None,
+        drafter: Drafter | None = None,
         runs_ahead: bool | None = None,
         together_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
@@ -75,11 +79,16 @@ class Runner:
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
         self._reader = Reader(model, getattr(self._decode, "slice_body", None))
+        self._drafter = drafter if may_rewind(self._new_caches()) else None
         self.reset()
 
     @property
     def slices_on_grid(self) -> bool:
         return kernels.plans_shapes(self._model)
+
+    @property
+    def draft_memory(self) -> DraftMemory | None:
+        return None if self._drafter is None else self._drafter.memory
 
     @property
     def drawing_share(self) -> float | None:
@@ -95,9 +104,10 @@ class Runner:
 
     @property
     def num_bytes(self) -> int:
-        """What the rows' caches hold. Nothing is computed to find out."""
+        """What is held for rows. Nothing is computed to find out."""
         prefilled = (row_caches.num_bytes(row.caches) for row in self._prefilled.values())
-        return self._batch.num_bytes + sum(prefilled)
+        drafting = self.draft_memory.held_bytes if self.draft_memory else 0
+        return self._batch.num_bytes + sum(prefilled) + drafting
 
     @property
     def num_groups(self) -> int:
@@ -187,6 +197,9 @@ class Runner:
         self._first_logits: dict[int, mx.array] = {}  # [1, V] each, of rows that entered last
         self._foreseen = None
         self._submitted: _Submitted | None = None
+        self._verifier = Verifier(
+            self._drafter, self._reader.all_logits, self._reader.read, self._own_row
+        )
 
     def run(self, step: Step) -> tuple[Outcome, ...]:
         """Submit `step` and wait for the one before; what has ended, in order."""
@@ -199,6 +212,8 @@ class Runner:
 
     def _is_told_at_once(self, step: Step) -> bool:
         """A CPU has computed it by now, or somebody waits for a first token."""
+        if self._submitted is not None and self._submitted.verification is not None:
+            return True
         is_awaited = bool(step.slices or step.first_draws)
         return not self._runs_ahead and (is_awaited or self._computes_at_once(self.num_places))
 
@@ -207,13 +222,16 @@ class Runner:
         outcome = None
         self._bound(step)
         # A slice's time teaches the cost model, so the step before it ends first; a join takes the
-        # buffers of what was sliced.
-        if before is not None and (step.slices or (step.joins and before.sliced)):
+        # buffers of what was sliced; what is drafted follows what was drawn.
+        is_due = step.slices or (step.joins and before and before.sliced) or step.most_draft_tokens
+        if before is not None and is_due:
             outcome, before = self._collect(before), None
         self._leave(step.leaves)
         self._first_logits = {}
         if step.slices:
             self._submitted = self._submit_slices(step)
+        elif verified := self._submit_verification(step):
+            self._submitted = verified
         elif step.decodes:
             submitted_at = self._clock()
             logits = self._forward(step)
@@ -232,6 +250,8 @@ class Runner:
     def _bound(self, step: Step) -> None:
         if step.most_row_bytes is not None:
             self._batch.most_bytes = step.most_row_bytes
+        if step.forgets_drafts:
+            self._verifier.forget()
 
     def _submit_slices(self, step: Step) -> _Submitted:
         submitted_at = self._clock()
@@ -256,6 +276,19 @@ class Runner:
         self._batch.feed(draw.drawn.token_ids)
         return _Submitted(step=step, submitted_at=submitted_at, draws=(draw,))
 
+    def _submit_verification(self, step: Step) -> _Submitted | None:
+        """None where nothing is drafted."""
+        submitted_at = self._clock()
+        if (verification := self._verifier.submit(step, self._batch.lone)) is None:
+            return None
+        return _Submitted(step=step, submitted_at=submitted_at, verification=verification)
+
+    def _own_row(self, row_id: int) -> SampledRow:
+        """With what the sampler's arrays have counted for it."""
+        self._sampler.arrange([])
+        self._places = ()
+        return self._sampled[row_id]
+
     def _note_first(
         self, joins: tuple[Join, ...], row_ids: tuple[int | None, ...], logits: mx.array
     ) -> None:
@@ -268,6 +301,7 @@ class Runner:
         for row_id in row_ids:
             self._prefilled.pop(row_id, None)
             self._sampled.pop(row_id, None)
+        self._verifier.leave(row_ids)
         self._batch.leave(row_ids)
         self._arrange()
 
@@ -320,6 +354,7 @@ class Runner:
     def _join(self, joins: tuple[Join, ...]) -> None:
         self._batch.join([self._new_row(join) for join in joins])
         self._sampled |= {join.row_id: _sampled_row(join) for join in joins}
+        self._verifier.join(joins)
 
     def _new_row(self, join: Join) -> NewRow:
         row = self._row_of(join.row_id)
@@ -338,12 +373,19 @@ class Runner:
     def _collect(self, before: _Submitted) -> Outcome:
         for caches in before.sliced:
             row_caches.evaluate(caches)
-        drawn = tuple(one for draw in before.draws for one in draw.read(self._token_bytes))
+        num_drafted = 0
+        if (verification := before.verification) is not None:
+            num_drafted = verification.num_drafted
+            drawn, row = verification.read(self._token_bytes)
+            self._sampled[drawn[0].row_id] = row
+        else:
+            drawn = tuple(one for draw in before.draws for one in draw.read(self._token_bytes))
+        self._verifier.note(drawn)
         now = self._clock()
         # A step begins when it is submitted or when the one before has ended.
         seconds = now - max(before.submitted_at, self._last_outcome_at)
         self._last_outcome_at = now
-        return Outcome(step=before.step, seconds=seconds, drawn=drawn)
+        return Outcome(step=before.step, seconds=seconds, drawn=drawn, num_drafted=num_drafted)
 
 
 def _sampled_row(join: Join) -> SampledRow:

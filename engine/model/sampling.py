@@ -7,6 +7,7 @@ from a key per row. So a seed gives the same tokens alone, in any batch, and aft
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
@@ -72,6 +73,15 @@ class SampledRow:
             return None
         self.constraint.advance(token_id)
         return self.constraint.fault
+
+    def after(self, token_ids: Sequence[int], vocab_size: int) -> SampledRow:
+        """The row as it is once it has drawn these; no grammar holds it."""
+        assert self.constraint is None
+        row = copy.copy(self)
+        row.position += len(token_ids)
+        if self.has_penalties and token_ids:
+            row._counts = self.counts(vocab_size).at[mx.array(tuple(token_ids))].add(1.0)
+        return row
 
     @property
     def has_penalties(self) -> bool:

@@ -65,6 +65,7 @@ from engine.wire.message import as_dict, replace
 from engine.wire.names import Keys, default_redis_url, entry_born, entry_id, entry_seq
 from engine.wire.nesting import MAX_DEPTH, is_deeper
 from engine.wire.parts import (
+    MOST_DRAFT_TOKENS,
     SHARE_AFTER,
     CacheTier,
     Channel,
@@ -107,6 +108,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_STOPS",
     "MAX_STOP_CHARACTERS",
+    "MOST_DRAFT_TOKENS",
     "SHARE_AFTER",
     "TERMINAL_EVENTS",
     "WIRE_VERSION",

@@ -7,6 +7,7 @@ from enum import StrEnum
 from engine.wire.message import Part
 
 SHARE_AFTER = 3  # people, unless a model says otherwise
+MOST_DRAFT_TOKENS = 32
 
 
 class Priority(StrEnum):
@@ -131,6 +132,8 @@ class ModelSpec(Part, frozen=True, kw_only=True):
     memory_ceiling_bytes: int | None = None  # of weights and rows together
     memory_share: float | None = None  # the same as a part of the engine's limit; the less counts
     kv_bits: int | None = None  # keys and values quantised; None: as computed
+    draft_tokens: int = 0  # at most, of a row that decodes alone; they are verified together
+    draft_path: str | None = None  # of a smaller model that drafts; None: the row's own text does
     clears_buffers: bool = False  # give unused buffers back after each step of a prompt
 
     def ceiling_bytes(self, limit_bytes: int) -> int:

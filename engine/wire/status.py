@@ -25,7 +25,8 @@ class RowStatus(Part, frozen=True, kw_only=True):
 
 class ModelStatus(Part, frozen=True, kw_only=True):
     """`state` is loading | loaded | failed. Bytes are those of the weights, the fraction is of a
-    load. `wants_boundaries`: of use is what intake finds of them (Work.boundaries)."""
+    load. `wants_boundaries`: of use is what intake finds of them (Work.boundaries). Of
+    `drafted_tokens`, from the load on, so many were accepted."""
 
     name: str
     state: str
@@ -35,6 +36,8 @@ class ModelStatus(Part, frozen=True, kw_only=True):
     wants_boundaries: bool = True
     detail: str = ""
     loaded_fraction: float | None = None
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 class ModelCacheStatus(Part, frozen=True, kw_only=True):

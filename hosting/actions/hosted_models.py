@@ -151,7 +151,9 @@ def publish_missed_models() -> bool:
 
 
 def _servable() -> tuple[wire.ModelSpec, ...]:
-    return tuple(spec_of(model) for model in HostedModel.objects.servable())
+    return tuple(
+        spec_of(model) for model in HostedModel.objects.servable().select_related("draft_model")
+    )
 
 
 def spec_of(model: HostedModel) -> wire.ModelSpec:
@@ -176,6 +178,8 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
         memory_ceiling_bytes=model.memory_ceiling_bytes,
         memory_share=model.memory_share,
         kv_bits=model.kv_bits,
+        draft_tokens=model.draft_tokens,
+        draft_path=model.draft_model.path if model.draft_model else None,
         clears_buffers=model.buffers == HostedModel.Buffers.CLEAR,
     )
 

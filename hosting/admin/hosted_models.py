@@ -18,7 +18,8 @@ from django.views.decorators.http import require_POST
 from accounts.audit import record_of
 from hosting.actions import hosted_models
 from hosting.actions.counting import conversation_fault
-from hosting.actions.model_states import states_in_engines
+from hosting.actions.heartbeats import heartbeats
+from hosting.actions.model_states import seen_models, states_in_engines
 from hosting.admin.memory_panel import memory_panel
 from hosting.admin.model_actions import ModelActions
 from hosting.admin.model_form import COUNTS_AT_LOAD, ModelSettingsForm
@@ -39,7 +40,7 @@ class HostedModelAdmin(ModelColumns, ModelActions):
     list_filter = ["kind", "state", "source", "is_enabled"]
     search_fields = ["name", "display_name", "repo_id"]
     readonly_fields = ["name", "registered_as", "detail", "fetch_fraction", "is_default", "size"]
-    readonly_fields += ["path", "source", "repo_id", "created_at"]
+    readonly_fields += ["path", "source", "repo_id", "created_at", "drafted"]
     conditional_fields = {
         "stall_ms": "pace == 'custom'",
         "decode_share": "pace == 'custom'",
@@ -68,6 +69,7 @@ class HostedModelAdmin(ModelColumns, ModelActions):
                 ]
             },
         ),
+        ("Drafts", {"fields": [("draft_tokens", "draft_model"), "drafted"]}),
         ("Pace", {"fields": ["pace", ("stall_ms", "decode_share")]}),
         (
             "Where a request says nothing",
@@ -101,6 +103,15 @@ class HostedModelAdmin(ModelColumns, ModelActions):
         told = model.get_state_display()
         is_fetching = model.state == HostedModel.State.FETCHING
         return f"{told} {model.fetch_fraction:.0%}" if is_fetching else told
+
+    @admin.display(description="Drafted since it was loaded")
+    def drafted(self, model: HostedModel) -> str:
+        seen = seen_models(heartbeats()).get(model.name)
+        told = seen.by_engine.values() if seen else ()
+        if not (drafted := sum(one.drafted_tokens for one in told)):
+            return "nothing"
+        share = sum(one.accepted_tokens for one in told) / drafted
+        return f"{drafted:,} tokens, of which {share:.0%} were accepted"
 
     def get_urls(self) -> list[URLPattern]:
         estimate = path(

@@ -14,6 +14,7 @@ from accounts.admin.group_boxes import GroupBoxes
 from engine.sizing.layers import FullLayers
 from engine.sizing.plan import MemoryPlan
 from engine.sizing.shape import Shape, UnreadableConfig
+from hosting.actions.draft_models import why_not
 from hosting.actions.heartbeats import heartbeats
 from hosting.actions.model_memory import context_of, place_of, plan_of, shape_of
 from hosting.admin.memory_words import Trouble, trouble_of
@@ -21,7 +22,7 @@ from hosting.admin.storable_json import StorableJsonField
 from hosting.models import HostedModel
 
 # Everything else counts from the engine's next turn on, or from the next request.
-COUNTS_AT_LOAD = frozenset({"kind", "kv_bits"})
+COUNTS_AT_LOAD = frozenset({"kind", "kv_bits", "draft_model"})
 # What the memory is estimated from: it is checked when one of these has changed.
 SIZES = frozenset(
     {"kind", "context_limit_tokens", "max_rows", "memory_ceiling_gb", "memory_share"}
@@ -57,6 +58,8 @@ class ModelSettingsForm(FreshForm):
         self.config_error = ""
         if "kv_bits" in self.fields:  # not where it can only be read
             self.fields["kv_bits"].choices = [("", "as computed"), *HostedModel.KvBits.choices]
+        if "draft_model" in self.fields:
+            self.fields["draft_model"].empty_label = "none"
         for name in self.fields.keys() & COUNTS_AT_LOAD:
             self.fields[name].help_text = format_html(
                 '{} <em class="hearth-when">Counts at the next load.</em>',
@@ -70,6 +73,9 @@ class ModelSettingsForm(FreshForm):
         cleaned = super().clean()
         if cleaned.get("is_pinned") and cleaned.get("idle_unload_seconds") is not None:
             self.add_error("idle_unload_seconds", "A pinned model is never unloaded.")
+        draft = cleaned.get("draft_model") if "draft_model" in self.changed_data else None
+        if draft is not None and (reason := why_not(self.instance, draft)):
+            self.add_error("draft_model", reason)
         return cleaned
 
     def _post_clean(self) -> None:

@@ -36,9 +36,12 @@ def _settings(model: HostedModel) -> str:
     kv_cache = f"{model.kv_bits} bits" if model.kv_bits else "as computed"
     limit = model.context_limit_tokens
     context = f"{limit:,} tokens" if limit else "its own"
+    drafts = f"up to {model.draft_tokens} tokens drafted" if model.draft_tokens else "no drafts"
+    if model.draft_tokens and model.draft_model:
+        drafts += f" by {model.draft_model.name}"
     return (
         f"at most {model.max_rows} answers at once, context {context}, KV cache {kv_cache}, "
-        f"pieces of {model.slice_tokens:,} tokens, pace {model.get_pace_display()}"
+        f"{drafts}, pieces of {model.slice_tokens:,} tokens, pace {model.get_pace_display()}"
     )
 
 

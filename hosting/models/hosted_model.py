@@ -198,6 +198,23 @@ class HostedModel(models.Model):
         help_text="Keys and values of requests, quantised: less memory for each, but attention "
         "takes longer, and answers are not quite those of the model as computed.",
     )
+    draft_tokens = models.PositiveSmallIntegerField(
+        "tokens drafted at most",
+        default=0,
+        validators=[MaxValueValidator(wire.MOST_DRAFT_TOKENS)],
+        help_text="Of an answer that is computed alone, verified in one step: the same words, "
+        "sooner, where they are foreseeable, as in edits of code. As many as pay are drafted, up "
+        "to this; 8 is usual, 0 none. Not for models with windowed layers.",
+    )
+    draft_model = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="drafts_for",
+        help_text="A much smaller model of the same family, loaded with this one. None: what was "
+        "read or written before is all that is drafted from.",
+    )
     is_pinned = models.BooleanField("pinned", default=False, help_text="Never unloaded.")
     idle_unload_seconds = models.PositiveIntegerField(null=True, blank=True)
     pace = models.CharField(

@@ -29,7 +29,7 @@ FORM = {
     "kind": "generate", "is_enabled": "on", "max_rows": 4, "max_queue": 10,
     "context_limit_tokens": 8192, "cache_sharing": "shared", "cache_memory_share": "1",
     "cache_disk_share": "1",
-    "boundary_interval_tokens": 2048, "slice_tokens": 2048, "buffers": "keep",
+    "boundary_interval_tokens": 2048, "slice_tokens": 2048, "buffers": "keep", "draft_tokens": 0,
     "pace": "balanced", "stall_ms": 250, "decode_share": "0.5", "template_options": "{}",
 }  # fmt: skip
 
@@ -136,6 +136,8 @@ def test_every_setting_reaches_the_engine_or_the_row(
         ({"slice_tokens": 16}, "slice_tokens"),
         ({"memory_share": "1.5"}, "memory_share"),
         ({"kv_bits": 3}, "kv_bits"),
+        ({"draft_tokens": 33}, "draft_tokens"),
+        ({"draft_model": 10**6}, "draft_model"),
         ({"cache_disk_share": 0}, "cache_disk_share"),
         ({"is_pinned": "on", "idle_unload_seconds": 60}, "idle_unload_seconds"),
         ({"template_options": "[1]"}, "template_options"),
@@ -240,6 +242,42 @@ def test_what_counts_at_the_next_load_asks_for_a_reload(
     text = admin_page.post(url, FORM | {"kv_bits": 8}, follow=True).content.decode()
     assert "Reload now?" in text and f"{MODELS}{small.pk}/reload" in text
     assert "Reload these models?" in admin_page.get(f"{MODELS}{small.pk}/reload/").content.decode()
+
+
+def test_drafts_reach_the_engine_and_their_share_is_told(
+    admin_page: Client, small: HostedModel, tmp_path: Path, redis_url: str
+) -> None:
+    draft = HostedModel.objects.create(name="draft", path=str(tmp_path / "draft"))
+    assert errors_of(save(admin_page, small, draft_tokens=8, draft_model=draft.pk)) == {}
+    specs = {one.name: one for one in published(redis_url).models}
+    assert (specs["small"].draft_tokens, specs["small"].draft_path) == (8, draft.path)
+    assert (specs["draft"].draft_tokens, specs["draft"].draft_path) == (0, None)
+    seen = wire.ModelStatus(name="small", state="loaded", drafted_tokens=1200, accepted_tokens=900)
+    beat(redis_url, 20, seen)
+    url = f"{MODELS}{small.pk}/change/"
+    assert "1,200 tokens, of which 75% were accepted" in admin_page.get(url).content.decode()
+    text = admin_page.post(url, FORM | {"draft_tokens": 8}, follow=True).content.decode()
+    assert "Reload now?" in text  # without the draft model
+
+
+@pytest.mark.parametrize("tokens", [["a", "b"], ["a", "c"]])
+def test_a_draft_model_of_another_vocabulary_is_refused(
+    admin_page: Client, small: HostedModel, tmp_path: Path, tokens: list[str]
+) -> None:
+    def write_tokenizer(folder: Path, tokens: list[str]) -> None:
+        folder.mkdir(exist_ok=True)
+        vocabulary = {token: number for number, token in enumerate(tokens)}
+        tokenizer = {"model": {"vocab": vocabulary}, "added_tokens": []}
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+
+    draft = HostedModel.objects.create(name="draft", path=str(tmp_path / "draft"))
+    write_tokenizer(tmp_path, ["a", "b"])
+    write_tokenizer(tmp_path / "draft", tokens)
+    errors = errors_of(save(admin_page, small, draft_model=draft.pk))
+    if tokens == ["a", "b"]:
+        assert errors == {}
+    else:
+        assert "draft has another vocabulary" in errors["draft_model"]
 
 
 def test_a_page_that_was_opened_earlier_undoes_nobodys_change(

@@ -28,6 +28,7 @@ from engine.model.capability import check_batching
 from engine.model.direct_step import Forward
 from engine.model.loader import LoadedModel, load
 from engine.model.runner import Runner
+from engine.model.verifying import Drafter
 from engine.safe_reuse import Reuse
 from engine.shelf import ModelVoice
 from tests.engine.sizing.tiny_configs import TINY, with_vocabulary
@@ -108,6 +109,7 @@ def make_handle(
     runs_ahead: bool | None = None,
     voice: Voice | None = None,
     reuse: Reuse | None = None,
+    drafter: Drafter | None = None,
     **changes: Any,
 ) -> ModelHandle:
     model = loaded(name)
@@ -117,6 +119,7 @@ def make_handle(
         decode=decoding(name),
         token_bytes=real.token_bytes,
         runs_ahead=runs_ahead,
+        drafter=drafter,
     )
     return ModelHandle(
         wire.ModelSpec(name=name, path="", max_rows=max_rows, **changes),
