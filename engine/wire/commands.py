@@ -27,7 +27,8 @@ class Generate(Message, frozen=True, kw_only=True):
     suffix.
 
     Messages are OpenAI chat messages: role, content, and where used tool_calls, tool_call_id,
-    name, reasoning_content. With `continues_last` the last one is an assistant's that is begun:
+    name, reasoning_content. Content is text, or a list of parts: {"type": "text", "text"} and
+    {"type": "image", "digest"}, in the order in which they are read. With `continues_last` the last one is an assistant's that is begun:
     the answer is what follows its text. `submitted_at` is Unix time.
 
     Whose prefixes it uses and leaves: its tenant's; with `cache_teams` also those of everybody who
@@ -42,6 +43,8 @@ class Generate(Message, frozen=True, kw_only=True):
     submitted_at: float
     sampling: Sampling
     messages: tuple[dict[str, Any], ...] | None = None
+    # What the messages' image parts name: JPEG, PNG, WebP or GIF by the SHA-256 of its bytes, in hex
+    images: dict[str, bytes] = msgspec.field(default_factory=dict)
     continues_last: bool = False
     prompt: str | None = None
     prompt_token_ids: tuple[int, ...] | None = None
