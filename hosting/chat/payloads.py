@@ -91,6 +91,7 @@ def model(row: HostedModel, *, state: str) -> dict[str, Any]:
         "is_default": row.is_default,
         "supports_thinking": row.supports_thinking,
         "supports_tools": row.supports_tools,
+        "supports_images": row.supports_images,
     }
 
 
