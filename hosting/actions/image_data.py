@@ -26,6 +26,12 @@ class ImageData:
     where: str
 
     @property
+    def media_type(self) -> str:
+        found = media_type_of(self.data)
+        assert found is not None
+        return found
+
+    @property
     def digest(self) -> str:
         return hashlib.sha256(self.data).hexdigest()
 

@@ -34,7 +34,7 @@ def content_of(parts: Iterable[Part], separator: str) -> Content:
 
 
 def joined_contents(contents: Iterable[Content], separator: str) -> Content:
-    return content_of((part for one in contents for part in _parts_of(one)), separator)
+    return content_of((part for one in contents for part in parts_of(one)), separator)
 
 
 def text_only(content: Content) -> str:
@@ -72,7 +72,7 @@ def image_in_base64(text: Any, where: str) -> ImageData:
     return checked_image(data, where)
 
 
-def _parts_of(content: Content) -> Iterable[Part]:
+def parts_of(content: Content) -> list[Part]:
     if isinstance(content, str):
         return [content]
     return [part if isinstance(part, ImageData) else part["text"] for part in content]

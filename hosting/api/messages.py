@@ -7,6 +7,7 @@ from typing import Any
 from hosting.actions.image_data import ImageData
 from hosting.api.content import Content, Part, content_of, image_in_url, text_only
 from hosting.api.errors import ApiError, invalid, unsupported
+from hosting.api.result_images import after_results
 
 _ROLES = {
     "system": "system",
@@ -24,7 +25,8 @@ def wire_messages(messages: list[Any]) -> tuple[dict[str, Any], ...]:
     """Raises ApiError or Refusal naming the message at fault."""
     if not messages:
         raise invalid("messages", "There must be at least one message.")
-    return tuple(_message(message, f"messages[{index}]") for index, message in enumerate(messages))
+    read = (_message(message, f"messages[{index}]") for index, message in enumerate(messages))
+    return tuple(after_results(read))
 
 
 def wire_tools(tools: list[Any] | None) -> tuple[dict[str, Any], ...]:

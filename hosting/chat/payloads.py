@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosting.models import Conversation, Generation, HostedModel, Message, ToolCall, ToolServer
+from hosting.models import (
+    Conversation,
+    Generation,
+    HostedModel,
+    Image,
+    Message,
+    ToolCall,
+    ToolServer,
+)
 from hosting.models.conversation import from_a_word
 
 
@@ -44,8 +52,13 @@ def message(row: Message) -> dict[str, Any]:
         "created_at": row.created_at.isoformat(),
         "model": made_by.model_name if made_by else None,
         "generation": generation(made_by) if made_by else None,
+        "images": _images(row),
         "calls": [call(one) for one in row.calls.all()] if row.role == Message.Role.TOOL else [],
     }
+
+
+def image(row: Image) -> dict[str, Any]:
+    return {"id": str(row.pk), "url": f"/chat/images/{row.pk}"}
 
 
 def call(row: ToolCall) -> dict[str, Any]:
@@ -93,6 +106,11 @@ def model(row: HostedModel, *, state: str) -> dict[str, Any]:
         "supports_tools": row.supports_tools,
         "supports_images": row.supports_images,
     }
+
+
+def _images(row: Message) -> list[dict[str, Any]]:
+    is_asked = row.role == Message.Role.USER
+    return [image(one.image) for one in row.message_images.all()] if is_asked else []
 
 
 def _usage(row: Generation) -> dict[str, int]:

@@ -1,17 +1,17 @@
-"""Which models read images; of those that are there, as their config.json says."""
+"""Which models read images; of those that are there, as their folders say."""
 
 import json
 from pathlib import Path
 
 from django.db import migrations, models
 
-from engine.sizing.images import reads_images
+from engine.sizing.images import sees
 
 
 def note_image_readers(apps, schema_editor):
     HostedModel = apps.get_model("hosting", "HostedModel")
-    for model in HostedModel.objects.filter(kind="generate").exclude(source="quantised"):
-        if reads_images(_config(model.path)):
+    for model in HostedModel.objects.filter(kind="generate").exclude(path=""):
+        if sees(Path(model.path), _config(model.path)):
             HostedModel.objects.filter(pk=model.pk).update(supports_images=True)
 
 

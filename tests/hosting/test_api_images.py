@@ -126,15 +126,33 @@ async def test_neighbours_with_images_are_one_message(
     assert message["content"] == [NAMED, {"type": "text", "text": "And?"}]
 
 
-async def test_a_tools_result_may_be_an_image(api: AsyncClient, engine: ScriptedEngine) -> None:
-    result = {"type": "tool_result", "tool_use_id": "c1", "content": [WORDS, block()]}
-    messages = [{"role": "user", "content": [result]}]
+async def test_images_of_results_follow_them_before_what_the_user_says(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
+    results = [
+        {"type": "tool_result", "tool_use_id": "c1", "content": [WORDS, block()]},
+        {"type": "tool_result", "tool_use_id": "c2", "content": "Nothing to see."},
+        {"type": "text", "text": "Well?"},
+    ]
+    messages = [{"role": "user", "content": results}]
     await post(api, MESSAGES, {"model": "demo", "max_tokens": 5, "messages": messages})
+    assert engine.generates[0].messages == (
+        {"role": "tool", "tool_call_id": "c1", "content": WORDS["text"]},
+        {"role": "tool", "tool_call_id": "c2", "content": "Nothing to see."},
+        {"role": "user", "content": [NAMED, {"type": "text", "text": "Well?"}]},
+    )
+    assert engine.generates[0].images == {DIGEST: PNG}
+
+
+async def test_a_result_that_is_only_an_image_says_so(
+    api: AsyncClient, engine: ScriptedEngine
+) -> None:
     output = {"type": "function_call_output", "call_id": "c1", "output": [item_image()]}
     await post(api, RESPONSES, {"model": "demo", "input": [output]})
-    first, second = (one.messages[0] for one in engine.generates)
-    assert first == {"role": "tool", "tool_call_id": "c1", "content": [WORDS, NAMED]}
-    assert second == {"role": "tool", "tool_call_id": "c1", "content": [NAMED]}
+    assert engine.generates[0].messages == (
+        {"role": "tool", "tool_call_id": "c1", "content": "The image follows."},
+        {"role": "user", "content": [NAMED]},
+    )
 
 
 @pytest.mark.parametrize("route", [*DIALECTS, *COUNTS])
