@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from hosting.actions.image_data import check_size
 from hosting.actions.images import data_of, get_image, store_image
 from hosting.actions.refusals import Refusal
-from hosting.chat import payloads
 from hosting.chat.endpoint import endpoint
 
 # Whatever else the bytes could be taken for: shown as an image, and nothing in them runs
@@ -29,7 +28,7 @@ def _store(request: HttpRequest) -> JsonResponse:
         stored = store_image(request.user, request.body)
     except RequestDataTooBig:
         raise Refusal("too_large", "This is more than can be sent at once.", status=413) from None
-    return JsonResponse({"image": payloads.image(stored)}, status=201)
+    return JsonResponse({"image": str(stored.pk)}, status=201)
 
 
 def _show(request: HttpRequest, image_id: uuid.UUID) -> HttpResponse:

@@ -8,7 +8,6 @@ from hosting.models import (
     Conversation,
     Generation,
     HostedModel,
-    Image,
     Message,
     ToolCall,
     ToolServer,
@@ -55,10 +54,6 @@ def message(row: Message) -> dict[str, Any]:
         "images": _images(row),
         "calls": [call(one) for one in row.calls.all()] if row.role == Message.Role.TOOL else [],
     }
-
-
-def image(row: Image) -> dict[str, Any]:
-    return {"id": str(row.pk), "url": f"/chat/images/{row.pk}"}
 
 
 def call(row: ToolCall) -> dict[str, Any]:
@@ -108,9 +103,10 @@ def model(row: HostedModel, *, state: str) -> dict[str, Any]:
     }
 
 
-def _images(row: Message) -> list[dict[str, Any]]:
+def _images(row: Message) -> list[str]:
+    """Their ids."""
     is_asked = row.role == Message.Role.USER
-    return [image(one.image) for one in row.message_images.all()] if is_asked else []
+    return [str(one.image_id) for one in row.message_images.all()] if is_asked else []
 
 
 def _usage(row: Generation) -> dict[str, int]:

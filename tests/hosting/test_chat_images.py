@@ -42,7 +42,7 @@ def give(page: Client, data: bytes = PNG, media_type: str = "image/png") -> Any:
 def given(page: Client, data: bytes = PNG) -> str:
     response = give(page, data)
     assert response.status_code == 201, response.content
-    name: str = response.json()["image"]["id"]
+    name: str = response.json()["image"]
     return name
 
 
@@ -67,10 +67,9 @@ def test_an_image_is_read_before_the_words(page: Client, rig: Rig) -> None:
     content = [named(BLUE), named(PNG), WORDS]
     assert command.messages == ({"role": "user", "content": content},)
     assert set(command.images.values()) == {PNG, BLUE}
-    shown = [one["id"] for one in body["user_message"]["images"]]
-    assert shown == [second, first]
+    assert body["user_message"]["images"] == [second, first]
     again = page.get(f"/chat/conversations/{body['conversation']['id']}").json()
-    assert [one["id"] for one in again["messages"][0]["images"]] == [second, first]
+    assert again["messages"][0]["images"] == [second, first]
 
 
 def test_an_image_needs_no_words(page: Client, rig: Rig) -> None:
@@ -91,7 +90,7 @@ def test_later_turns_and_other_versions_keep_the_images(page: Client, rig: Rig) 
     later = send(page, "And now?", conversation=conversation, parent=answer).json()
     assert command_of(later["answer"]).messages[0]["content"] == [named(PNG), WORDS]
     edited = send(page, "Who is this?", conversation=conversation, images=[image]).json()
-    assert [one["id"] for one in edited["user_message"]["images"]] == [image]
+    assert edited["user_message"]["images"] == [image]
     assert Image.objects.count() == 1
 
 
