@@ -373,8 +373,13 @@ class Scheduler:
             return
         if self.is_decoding or self._others is not None:
             self._ledger.book_slice(outcome.seconds, share=self.decode_share)
-        slices = [(one.num_tokens, one.mean_context) for one in outcome.step.slices]
-        self.cost.learn_turn(slices, seconds=outcome.seconds)
+        slices = outcome.step.slices
+        if num_images := sum(len(one.images) for one in slices):
+            reading = sum(self.cost.predict(one.width, start=one.start_tokens) for one in slices)
+            self.cost.learn_images(num_images, seconds=outcome.seconds - reading)
+            return
+        tokens = [(one.num_tokens, one.mean_context) for one in slices]
+        self.cost.learn_turn(tokens, seconds=outcome.seconds)
 
 
 def _row_ids(sequences: Iterable[Sequence]) -> tuple[int, ...]:
