@@ -69,8 +69,8 @@ CONTEXT_LIMIT_TOKENS = 16_384
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """`module` is a file of mlx_lm.models; `config` its config.json without the vocabulary.
-    `end_ids` are of `special_tokens`, the first one the tokenizer's. `sees`: it has a tower, and all
-    of these tokens are special."""
+    `end_ids` are of `special_tokens`, the first one the tokenizer's. `sees`: it has a tower, and
+    all of these tokens are special."""
 
     module: str
     config: dict[str, Any]

@@ -76,10 +76,12 @@ class CostModel:
             trusted_tokens=self.trusted_tokens,
         )
 
-    def predict(self, tokens: int, *, start: int = 0, rows: int = 1) -> float:
-        """Seconds for the next `tokens` tokens of each of `rows` prompts, after `start` others."""
+    def predict(self, tokens: int, *, start: int = 0, rows: int = 1, images: int = 0) -> float:
+        """Seconds for the next `tokens` tokens of each of `rows` prompts, after `start` others, and
+        for so many images among them."""
         features = _features(tokens * rows, start + tokens / 2)
-        return sum(k * x for k, x in zip(self._coefficients, features, strict=True))
+        reading = sum(k * x for k, x in zip(self._coefficients, features, strict=True))
+        return reading + images * self.image_seconds
 
     @property
     def spread(self) -> float:

@@ -64,8 +64,7 @@ def plan_slices(
             if slices and width < min(_LINE_TOKENS, pending[0].slice_tokens_left):
                 break
         width = _width_of_whole_images(pending[0], width)
-        looking = cost.image_seconds if _has_image(pending[0], width) else 0.0
-        alone = cost.predict(width, start=pending[0].computed_tokens) + looking
+        alone = _seconds(pending[0], width, cost)
         is_long = pace.decode_share > 0 and alone > max(pace.stall_seconds, _AS_LONG_FACTOR * spent)
         if has_complete and (is_long or width < pending[0].slice_tokens_left):
             break
@@ -73,7 +72,7 @@ def plan_slices(
         num_tokens += width * len(rows)
         if slices and pace.most_turn_tokens is not None and num_tokens > pace.most_turn_tokens:
             break
-        expected = looking + cost.predict(width, start=rows[0].computed_tokens, rows=len(rows))
+        expected = _seconds(rows[0], width, cost, num_rows=len(rows))
         slices.append(_cut(rows, width, may_draw=expected <= drawing_seconds))
         has_complete = has_complete or rows[0].slice_tokens_left <= 0
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
@@ -99,7 +98,7 @@ def _may_go_on(sequence: Sequence, resting: set[str]) -> bool:
 
 
 def _urgency(sequence: Sequence, cost: CostModel, now: float) -> float:
-    work = cost.predict(sequence.slice_tokens_left, start=sequence.computed_tokens)
+    work = _seconds(sequence, sequence.slice_tokens_left, cost)
     waited = now - sequence.arrived_at
     return urgency(work, waited_seconds=waited, priority=sequence.priority)
 
@@ -148,7 +147,13 @@ def _width_of_whole_images(sequence: Sequence, width: int) -> int:
 
 def _has_image(sequence: Sequence, width: int) -> bool:
     start = sequence.computed_tokens
-    return bool(images_within(sequence.images, start, start + width))
+    return sequence.num_images(start, start + width) > 0
+
+
+def _seconds(sequence: Sequence, width: int, cost: CostModel, *, num_rows: int = 1) -> float:
+    start = sequence.computed_tokens
+    num_images = sequence.num_images(start, start + width)
+    return cost.predict(width, start=start, rows=num_rows, images=num_images)
 
 
 def _rectangle(

@@ -63,8 +63,9 @@ class Runner:
         clock: Callable[[], float] = time.perf_counter,
     ):
         """`decode`: what computes decode steps, `new_caches`: how an empty row is made; None means
-        the model does. `sight`: what reads slices with images. `runs_ahead`: None means where the device computes beside the host.
-        `together_bytes`: so much of what is copied may be alive twice."""
+        the model does. `sight`: what reads slices with images. `runs_ahead`: None means where the
+        device computes beside the host. `together_bytes`: so much of what is copied may be alive
+        twice."""
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
         self._stacks = not on_cpu

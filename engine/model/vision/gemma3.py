@@ -7,7 +7,9 @@ So the layers are called one by one here, as mlx-lm calls them, with masks that 
 of an image see those of it that come later:
 
     full layers:     before, or in the same image
-    windowed layers: the same, within the window                 (transformers 5.24, modeling_gemma3)
+    windowed layers: the same, within the window
+
+as in transformers 5.24 (modeling_gemma3.py: create_masks_for_vision_model).
 """
 
 from __future__ import annotations
@@ -99,7 +101,7 @@ def _mask(x: mx.array, cache: Any, one: Slice, *, window: int | None) -> Any:
     mask = create_attention_mask(x, cache, window_size=window, return_array=True)
     later = _later_in_image(one.images, one.start_tokens, one.width)
     num_before = mask.shape[-1] - one.width
-    return mask | mx.pad(mx.array(later), ((0, 0), (num_before, 0)))
+    return mask | mx.pad(mx.array(later), [(0, 0), (num_before, 0)])
 
 
 def _later_in_image(images: Sequence[Image], start: int, width: int) -> np.ndarray[Any, Any]:

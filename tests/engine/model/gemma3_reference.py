@@ -29,6 +29,7 @@ class Gemma3Reference:
         self._processor = json.loads((folder / "preprocessor_config.json").read_text())
         self._text, self._vision = self._config["text_config"], self._config["vision_config"]
         files = sorted(folder.glob("model*.safetensors"))
+        self._states: dict[bytes, Array] = {}
         self._weights = {
             name: array.astype(np.float64)
             for file in files
@@ -66,10 +67,15 @@ class Gemma3Reference:
 
     def states_of(self, pixels: Array) -> Array:
         """[tokens, text D]"""
+        key = pixels.tobytes()
+        if key not in self._states:
+            self._states[key] = self._projected(self._tower(pixels))
+        return self._states[key]
+
+    def _projected(self, states: Array) -> Array:
         side = self._vision["image_size"] // self._vision["patch_size"]
         tokens_side = round(self._config["mm_tokens_per_image"] ** 0.5)
         square = side // tokens_side
-        states = self._tower(pixels)
         pooled = np.array(
             [
                 states.reshape(side, side, -1)[

@@ -1,4 +1,4 @@
-"""What a model that sees answers: as its family's reference does, alone, in any batch, in any slices
+"""What a model that sees answers: as its family's reference does, alone, in any batch and slices,
 and resumed."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from engine import wire
+from engine.core.images import Image
 from engine.core.pixels import pack
 from tests.engine.image_prompts import Prompt, picture, prompt_of
 from tests.engine.model.gemma3_reference import Gemma3Reference, Seen
@@ -138,8 +139,6 @@ def test_what_sees_counts_in_the_models_size() -> None:
 
 def test_states_of_an_image_are_the_references() -> None:
     shown = picture(9)
-    from engine.core.images import Image
-
     sight = loaded(SEEING).sight
     states = np.array(sight._look(Image(start=0, num_tokens=16, pixels=pack(shown))))
     np.testing.assert_allclose(states, reference().states_of(shown), rtol=1e-3, atol=1e-4)
