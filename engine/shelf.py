@@ -203,6 +203,7 @@ class DeviceShelf:
             decode=decode,
             token_bytes=voice.token_bytes,
             new_caches=new_caches,
+            sight=loaded.sight,
             together_bytes=self._memory.together_bytes,
         )
         peaks = self._peaks_of(spec, loaded)

@@ -38,6 +38,8 @@ class Expectation:
         if step.decodes:
             return self._ledger.decode_seconds
         return sum(
-            self._cost.predict(one.width, start=one.start_tokens, rows=len(one.row_ids))
+            self._cost.predict(
+                one.width, start=one.start_tokens, rows=len(one.row_ids), images=len(one.images)
+            )
             for one in step.slices
         )

@@ -264,7 +264,7 @@ class Scheduler:
         most, seconds = self._stall_seconds / (1 + self.cost.spread), 0.0
         chosen = []
         for one in filter(self._is_newcomer, prompts):
-            seconds += self.cost.predict(one.slice_tokens_left, start=one.computed_tokens)
+            seconds += self._seconds_from(one, one.computed_tokens)
             if not self._ledger.may_wait(seconds, most=most):
                 break
             chosen.append(one)
@@ -292,11 +292,17 @@ class Scheduler:
         """A short one of a tenant without another row."""
         return self._holders.is_newcomer(prompt) and self._is_short(prompt)
 
+    def _seconds_from(self, prompt: Sequence, start: int) -> float:
+        """To read it from there on."""
+        stop = len(prompt.token_ids) - 1
+        images = prompt.num_images(start, stop)
+        return self.cost.predict(stop - start, start=start, images=images)
+
     def _is_short(self, prompt: Sequence) -> bool:
         """Whether all that is computed of it here fits a stall; what is left of a long one does
         not make it short."""
         tokens = prompt.sliced_tokens + prompt.slice_tokens_left
-        seconds = self.cost.predict(tokens, start=prompt.computed_tokens - prompt.sliced_tokens)
+        seconds = self._seconds_from(prompt, prompt.computed_tokens - prompt.sliced_tokens)
         return tokens <= self.cost.trusted_tokens and seconds <= self.pace.stall_seconds
 
     @property
@@ -373,8 +379,13 @@ class Scheduler:
             return
         if self.is_decoding or self._others is not None:
             self._ledger.book_slice(outcome.seconds, share=self.decode_share)
-        slices = [(one.num_tokens, one.mean_context) for one in outcome.step.slices]
-        self.cost.learn_turn(slices, seconds=outcome.seconds)
+        slices = outcome.step.slices
+        if num_images := sum(len(one.images) for one in slices):
+            reading = sum(self.cost.predict(one.width, start=one.start_tokens) for one in slices)
+            self.cost.learn_images(num_images, seconds=outcome.seconds - reading)
+            return
+        tokens = [(one.num_tokens, one.mean_context) for one in slices]
+        self.cost.learn_turn(tokens, seconds=outcome.seconds)
 
 
 def _row_ids(sequences: Iterable[Sequence]) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 from engine.model.snapshots import Snapshot
+from engine.model.vision.sight import Sight
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,13 +57,15 @@ class Runner:
         token_bytes: Callable[[int], bytes],
         decode: Callable[..., mx.array] | None = None,
         new_caches: Callable[[], Caches] | None = None,
+        sight: Sight | None = None,
         runs_ahead: bool | None = None,
         together_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ):
         """`decode`: what computes decode steps, `new_caches`: how an empty row is made; None means
-        the model does. `runs_ahead`: None means where the device computes beside the host.
-        `together_bytes`: so much of what is copied may be alive twice."""
+        the model does. `sight`: what reads slices with images. `runs_ahead`: None means where the
+        device computes beside the host. `together_bytes`: so much of what is copied may be alive
+        twice."""
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
         self._stacks = not on_cpu
@@ -75,6 +78,7 @@ class Runner:
         self._pass_bytes = pass_bytes_of(model)
         self._together_bytes = together_bytes
         self._reader = Reader(model, getattr(self._decode, "slice_body", None))
+        self._sight = sight
         self.reset()
 
     @property
@@ -285,7 +289,10 @@ class Runner:
             if not self._together_bytes:  # to wait here at every slice costs more than they take
                 row_caches.make_room(caches, Apart(), num_tokens=one.width)
         token_ids = mx.array(one.token_ids, mx.uint32)
-        if one.draws and self._reader.logits is not None:
+        if one.images:
+            assert self._sight is not None, "intake lets no image through for a model that is blind"
+            self._sight.read(one, caches)
+        elif one.draws and self._reader.logits is not None:
             logits = self._reader.logits(token_ids, caches)
             sampler = BatchSampler()
             sampler.arrange([_sampled_row(join) for join in one.draws])

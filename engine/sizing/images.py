@@ -1,7 +1,10 @@
-"""Which models read images, from config.json and the headers of their weights."""
+"""Which models read images, and how: from config.json, preprocessor_config.json and the headers of
+their weights."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -30,3 +33,37 @@ def _tensor_names(folder: Path) -> list[str]:
         return [name for file in folder.glob("model*.safetensors") for name in read_header(file)]
     except (OSError, ValueError, struct.error):
         return []
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Normalising:
+    """From a pixel's eight bits to what a tower takes: (bits * factor - mean) / std, by channel."""
+
+    factor: float = 1 / 255
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)
+
+
+def processor_settings(folder: Path) -> dict[str, Any]:
+    """What the model's image processor is told; nothing where that cannot be read. Newer folders
+    have it within processor_config.json."""
+    for name in ("preprocessor_config.json", "processor_config.json"):
+        try:
+            settings = json.loads((folder / name).read_text("utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(settings, dict):
+            inner = settings.get("image_processor", settings)
+            return inner if isinstance(inner, dict) else {}
+    return {}
+
+
+def normalising_of(settings: dict[str, Any]) -> Normalising:
+    usual = Normalising()
+    rescales, normalises = settings.get("do_rescale", True), settings.get("do_normalize", True)
+    factor = settings.get("rescale_factor") or usual.factor
+    return Normalising(
+        factor=factor if rescales else 1.0,
+        mean=tuple(settings.get("image_mean") or usual.mean) if normalises else (0.0,) * 3,
+        std=tuple(settings.get("image_std") or usual.std) if normalises else (1.0,) * 3,
+    )
