@@ -25,7 +25,8 @@ SPECIAL_TOKENS = (
     "<image_soft_token>",
 )
 _IDS = dict(zip(SPECIAL_TOKENS, range(len(SPECIAL_TOKENS)), strict=True))
-EOS_ID, END_OF_TURN_ID = _IDS["<eos>"], _IDS["<end_of_turn>"]
+EOS_ID = _IDS["<eos>"]
+START_OF_TURN_ID, END_OF_TURN_ID = _IDS["<start_of_turn>"], _IDS["<end_of_turn>"]
 START_OF_IMAGE_ID, END_OF_IMAGE_ID = _IDS["<start_of_image>"], _IDS["<end_of_image>"]
 IMAGE_ID = _IDS["<image_soft_token>"]
 CHAT_TEMPLATE = """\
