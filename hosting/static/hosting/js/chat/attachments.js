@@ -36,8 +36,16 @@ export class Attachments {
     return this.#items.map((item) => item.id).filter((id) => id !== null);
   }
 
-  set ids(ids) {
-    this.#items = [...new Set(ids)].map((id) => ({ id }));
+  clear() {
+    this.#items = [];
+    this.#say("");
+    this.#render();
+  }
+
+  /** Before what is attached by now. @param {string[]} ids */
+  giveBack(ids) {
+    const { ids: known } = this;
+    this.#items = [...ids.filter((id) => !known.includes(id)).map((id) => ({ id })), ...this.#items];
     this.#render();
   }
 

@@ -9,8 +9,6 @@ import { byId, icon } from "./dom.js";
 import { amount } from "./sentences.js";
 import { autosize, isSendKey } from "./textarea.js";
 
-const NOTHING = { content: "", images: [] };
-
 export class Composer {
   #isRunning = false;
   #isReady = false;
@@ -39,7 +37,7 @@ export class Composer {
     });
     this.field.addEventListener("keydown", (event) => this.#onKey(event));
     this.field.addEventListener("input", () => this.#onInput());
-    this.attachments.ids = drafts.images;
+    this.attachments.giveBack(drafts.images);
     this.text = this.text || drafts.typed;
     this.#wait(this.form.dataset.early === "sent");
     delete this.form.dataset.early;
@@ -55,24 +53,16 @@ export class Composer {
     this.#onInput();
   }
 
-  /** @param {import("./api.js").Said} said */
-  set said({ content, images }) {
-    this.attachments.ids = images;
-    this.text = content;
-  }
-
   /** Before what is typed by now. @param {import("./api.js").Said} said */
   giveBack({ content, images }) {
-    this.said = {
-      content: [content, this.text].filter(Boolean).join("\n\n"),
-      images: [...images, ...this.attachments.ids],
-    };
+    this.text = [content, this.text].filter(Boolean).join("\n\n");
+    this.attachments.giveBack(images);
   }
 
   /** It need not be sent again. @param {import("./api.js").Said} said as given back */
   takeBack({ content, images }) {
     if (this.text !== content || this.attachments.ids.join() !== images.join()) return;
-    this.said = NOTHING;
+    this.#clear();
     this.showNotice("");
   }
 
@@ -132,6 +122,11 @@ export class Composer {
     this.#showPossible();
   }
 
+  #clear() {
+    this.text = "";
+    this.attachments.clear();
+  }
+
   #onAttached() {
     if (!this.attachments.areOnTheirWay) this.drafts.images = this.attachments.ids;
     this.#showPossible();
@@ -172,7 +167,7 @@ export class Composer {
     if (!this.#isReady) return this.#wait(true);
     const said = { content: this.text.trim(), images: this.attachments.ids };
     this.showNotice("");
-    this.said = NOTHING;
+    this.#clear();
     return this.handlers.onSend(said);
   }
 }
