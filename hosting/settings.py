@@ -64,7 +64,7 @@ MAX_FILE_BYTES_PER_PERSON = _MB * environment.number(
     "HEARTH_MAX_FILES_MB_PER_PERSON", 1000, least=1, most=_MOST_MB
 )
 MAX_IMAGE_BYTES = _MB * environment.number("HEARTH_MAX_IMAGE_MB", 10, least=1, most=20)
-MAX_IMAGES = environment.number("HEARTH_MAX_IMAGES", 16, least=1, most=1000)
+MAX_IMAGES = environment.number("HEARTH_MAX_IMAGES", 16, least=1, most=16)
 MIN_FREE_DISK_BYTES = _MB * environment.number(
     "HEARTH_MIN_FREE_DISK_MB", 1024, least=0, most=_MOST_MB
 )

@@ -263,11 +263,15 @@ async def test_what_intake_cannot_read_is_told_by_its_field(
     api: AsyncClient, engine: ScriptedEngine, route: str
 ) -> None:
     engine.refusal = wire.Refused(
-        code=wire.Code.INVALID_VALUE, detail="This image cannot be read.", param="messages"
+        code=wire.Code.INVALID_VALUE,
+        detail="messages[0].content[1] cannot be read.",
+        param="messages[0].content[1]",
     )
     response = await post(api, route, body_of(route, PNG))
     assert response.status_code == 400
-    assert "This image cannot be read." in said(response)
+    assert f"{FIELDS[route]} cannot be read." in said(response)
+    if route != MESSAGES:
+        assert response.json()["error"]["param"] == FIELDS[route]
 
 
 async def test_a_repeat_with_the_same_image_follows_the_first(

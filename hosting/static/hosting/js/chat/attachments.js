@@ -135,7 +135,7 @@ export class Attachments {
       const { image } = await api.storeImage(await prepared(file));
       if (this.ids.includes(image)) this.#forget(item); // the same picture once more
       else item.id = image;
-      this.#say(this.note.textContent || "The image is attached.");
+      if (!this.note.textContent) this.#say("The image is attached.", { isSeen: true });
     } catch (error) {
       this.#forget(item);
       this.#say(error.message);
@@ -185,9 +185,9 @@ export class Attachments {
     this.#render();
   }
 
-  /** @param {string} sentence */
-  #say(sentence) {
+  /** @param {string} sentence @param {{isSeen?: boolean}} [state] isSeen: it is only said to those who do not see it */
+  #say(sentence, { isSeen = false } = {}) {
     this.note.textContent = sentence;
-    this.note.hidden = !sentence;
+    this.note.classList.toggle("visually-hidden", isSeen || !sentence);
   }
 }
