@@ -18,6 +18,7 @@ import tokenizers
 
 _BEGIN_ID, _END_ID, _IMAGE_ID = 255_999, 256_000, 262_144  # Gemma 3's own
 _NUM_TOKENS = 256
+_IMAGE_SIZE = 224
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def gemma3_form(
         written=f"\n\n{begin}{image}{end}\n\n",
         token_id=token_id,
         num_tokens=config.get("mm_tokens_per_image") or _NUM_TOKENS,
-        size=config["vision_config"]["image_size"],
+        size=config["vision_config"].get("image_size", _IMAGE_SIZE),
         resample=settings.get("resample", 2),
     )
 

@@ -12,6 +12,11 @@ from typing import Any
 from engine.sizing.tensors import read_header
 
 IMAGE_FAMILIES = frozenset({"gemma3"})
+# What published configs leave out of a tower's
+_SIGLIP = {
+    **{"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12},
+    **{"image_size": 224, "patch_size": 16},
+}
 TOWER = "vision_tower."  # in the names of its weights, whatever stands before
 
 
@@ -66,4 +71,39 @@ def normalising_of(settings: dict[str, Any]) -> Normalising:
         factor=factor if rescales else 1.0,
         mean=tuple(settings.get("image_mean") or usual.mean) if normalises else (0.0,) * 3,
         std=tuple(settings.get("image_std") or usual.std) if normalises else (1.0,) * 3,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TowerShape:
+    """What looking at an image depends on: its patches, as the widest layer computes them."""
+
+    num_patches: int
+    hidden_size: int
+    mlp_size: int
+    heads: int
+    num_tokens: int  # that an image is for the text model
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden_size // self.heads
+
+    def bytes_for(self, compute_bytes: int, *, has_scores: bool) -> int:
+        """Of one image, in one layer. `has_scores`: attention's are an array."""
+        elements = self.num_patches * (6 * self.hidden_size + 2 * self.mlp_size)
+        scores = self.heads * self.num_patches**2 if has_scores else 0
+        return (elements + 2 * scores) * compute_bytes
+
+
+def tower_shape(config: dict[str, Any]) -> TowerShape | None:
+    """None for a model that reads no images. Raises TypeError or ArithmeticError."""
+    if not reads_images(config):
+        return None
+    vision = {**_SIGLIP, **config["vision_config"]}
+    return TowerShape(
+        num_patches=(vision["image_size"] // vision["patch_size"]) ** 2,
+        hidden_size=vision["hidden_size"],
+        mlp_size=vision["intermediate_size"],
+        heads=vision["num_attention_heads"],
+        num_tokens=config.get("mm_tokens_per_image") or 256,
     )
