@@ -30,7 +30,7 @@ class DiskWaits:
         """Begin to read what there is of it. Until when to wait for that; None: no need to."""
         if self._reuse is None:
             return None
-        return self._reuse.begin(live, prefill_seconds=self._scheduler.cost.predict)
+        return self._reuse.begin(live, prefill_seconds=self._seconds_of(live))
 
     def enter(self, live: LiveRequest) -> None:
         """It waits for the disk, or else for a row."""
@@ -40,8 +40,8 @@ class DiskWaits:
         """What there is of it is in memory, or is not to be had. Whether it has waited for that."""
         if self._reuse is None or live.request_id not in self._waiting:
             return False
-        predict = self._scheduler.cost.predict
-        self._wait(live, self._reuse.begin_again(live, prefill_seconds=predict))
+        seconds = self._seconds_of(live)
+        self._wait(live, self._reuse.begin_again(live, prefill_seconds=seconds))
         return True
 
     def end_patience(self) -> None:
@@ -53,6 +53,11 @@ class DiskWaits:
     def leave(self, request_id: str) -> bool:
         """It has ended. Whether it was waiting here."""
         return self._waiting.pop(request_id, None) is not None
+
+    def _seconds_of(self, live: LiveRequest) -> Callable[[int], float]:
+        """What computing so many tokens from its prompt's beginning takes."""
+        cost, sequence = self._scheduler.cost, live.sequence
+        return lambda num: cost.predict(num, images=sequence.num_images(0, num))
 
     def _wait(self, live: LiveRequest, until: float | None) -> None:
         if until is not None:

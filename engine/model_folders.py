@@ -18,12 +18,16 @@ class ModelFolders:
         self._folders = folders
 
     def locate(self, spec: wire.ModelSpec) -> wire.ModelSpec:
-        """As it is registered where no folder of it is found."""
-        registered = Path(spec.path)
-        if registered.is_dir():
-            return spec
+        """As it is registered where no folder of it is found; so is what drafts for it."""
+        draft_path = self._locate(spec.draft_path) if spec.draft_path is not None else None
+        return wire.replace(spec, path=self._locate(spec.path, spec.name), draft_path=draft_path)
+
+    def _locate(self, registered: str, *names: str) -> str:
+        path = Path(registered)
+        if path.is_dir():
+            return registered
         for folder in self._folders:
-            for name in (spec.name, registered.name):
+            for name in (*names, path.name):
                 if (folder / name / "config.json").is_file():
-                    return wire.replace(spec, path=str(folder / name))
-        return spec
+                    return str(folder / name)
+        return registered

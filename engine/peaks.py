@@ -146,6 +146,8 @@ class MeasuredRunner(PassingRunner):
         if len(step.slices) != 1 or step.leaves or self._model.knows_slices:
             return self._model.slices, None  # where rows leave, others are copied
         (one,) = step.slices
+        if one.images:
+            return self._model.slices, None  # what looking takes is no part of the formula
         num_rows = len(one.row_ids)
         computing = num_rows * self._estimate.slice_bytes(one.width, one.start_tokens)
         if self._estimate.drawing_bytes(len(one.draws)) > computing:

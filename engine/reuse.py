@@ -28,6 +28,7 @@ from engine.cache.owners import OwnerKind, owner_name
 from engine.cache.plan import LEAST_TOKENS, Needs, Query, RestorePlan
 from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
+from engine.core.images import outside_images
 from engine.core.step import Drawn, Join
 from engine.live_request import LiveRequest
 
@@ -320,7 +321,9 @@ class PrefixReuse:
         turns = live.delivery.work.boundaries
         of_turns = {one for one in turns[-MAX_TURN_BOUNDARIES:] if one <= end - LEAST_TURN_TOKENS}
         apart = range(plan.num_tokens + LEAST_TURN_TOKENS, end)
-        wanted = {one for one in on_grid | of_turns | {*turns[:-1][:1]} if one in apart}
+        found = on_grid | of_turns | {*turns[:-1][:1]}
+        outside = {outside_images(live.sequence.images, one) for one in found}
+        wanted = {one for one in outside if one in apart}
         return tuple(sorted(wanted | {*last}))
 
 

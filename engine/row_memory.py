@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from engine import wire
 from engine.core.grouping import least_padded
+from engine.core.images import whole_images
 from engine.core.limits import ALL_FITS, Fitting, Limits
 from engine.core.pacing import Pace
 from engine.core.scheduler import Scheduler
@@ -171,7 +172,7 @@ class Admission:
         planned = _planned_tokens(sequence)
         if planned >= self._least_refused:
             return False
-        slicing = self._estimate.slice_bytes(SMALLEST_SLICE_TOKENS, len(sequence.token_ids))
+        slicing = _slicing_bytes(self._estimate, sequence, len(sequence.token_ids))
         for lengths in self._stages:
             groups = least_padded(map(grown_tokens, [*lengths, planned]))
             needed = self._estimate.grouped_bytes(groups, slicing_bytes=slicing) - self._row_bytes
@@ -194,6 +195,7 @@ def most_bytes(estimate: Estimate, pace: Pace, *, rows: list[Sequence], runner: 
     moving = estimate.move_bytes(2 * batch_bytes + runner.num_bytes)  # free places grow too
     slicing = estimate.grown_slice_bytes(_TURN_SLICES * pace.most_slice_tokens, longest)
     slicing += num_apart * estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, longest)
+    slicing += estimate.image_bytes if any(one.images for one in rows) else 0
     stepping = estimate.step_bytes(num_rows, longest)  # caches that grow are copied as well
     return batch_bytes + slicing + moving + stepping
 
@@ -248,7 +250,18 @@ def fitting(estimate: Estimate, limits: Limits, *, rows: list[Sequence], held: i
 
 
 def _next_slice_bytes(estimate: Estimate, prompt: Sequence) -> int:
-    return estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, prompt.computed_tokens)
+    start = prompt.computed_tokens
+    width = whole_images(prompt.images, start, start + SMALLEST_SLICE_TOKENS) - start
+    looking = estimate.image_bytes if prompt.num_images(start, start + width) else 0
+    return max(looking, estimate.grown_slice_bytes(width, start))
+
+
+def _slicing_bytes(estimate: Estimate, prompt: Sequence, context: int) -> int:
+    """Its smallest slices at most, wherever its images are."""
+    largest_image = max((one.num_tokens for one in prompt.images), default=0)
+    looking = estimate.image_bytes if prompt.images else 0
+    widest = max(SMALLEST_SLICE_TOKENS, largest_image)
+    return max(looking, estimate.slice_bytes(widest, context))
 
 
 def _most_joins(estimate: Estimate, rows: list[Sequence], *, room_bytes: int) -> int:
@@ -310,7 +323,8 @@ def _computing_bytes(
 
 def _slice_bytes(estimate: Estimate, one: Slice) -> int:
     computing = len(one.row_ids) * estimate.grown_slice_bytes(one.width, one.start_tokens)
-    return max(computing, estimate.drawing_bytes(len(one.draws)))
+    looking = estimate.image_bytes if one.images else 0
+    return max(computing, looking, estimate.drawing_bytes(len(one.draws)))
 
 
 def _stages(rows: list[Sequence]) -> list[list[int]]:

@@ -217,6 +217,7 @@ class DeviceShelf:
             token_bytes=voice.token_bytes,
             new_caches=new_caches,
             drafter=TextDrafter(draft_model),
+            sight=loaded.sight,
             together_bytes=self._memory.together_bytes,
         )
         peaks = self._peaks_of(spec, loaded)

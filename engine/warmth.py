@@ -12,6 +12,7 @@ from functools import partial
 from engine import wire
 from engine.cache.prefix import PrefixCache
 from engine.core.blocks import BLOCK_TOKENS, Chain, token_bytes
+from engine.core.images import named_tokens
 from engine.reuse import owners_of
 
 
@@ -25,7 +26,7 @@ class Warmth:
         root = self._cache.roots.get(work.model)
         if root is None:
             return _cold
-        blocks = Chain(root, token_bytes(work.prompt_token_ids)).blocks
+        blocks = Chain(root, token_bytes(named_tokens(work))).blocks
         return partial(self._warm_tokens, [one.key for one in blocks], owners_of(work))
 
     def _warm_tokens(self, keys: list[bytes], owners: frozenset[bytes]) -> int:

@@ -15,6 +15,8 @@ HEARTH_LOG_LEVEL         INFO                or DEBUG, WARNING, ERROR, CRITICAL
 HEARTH_RETENTION_DAYS    90                  how long generation rows are kept
 HEARTH_MAX_FILE_MB       100                 the largest file that may be uploaded for a batch
 HEARTH_MAX_FILES_MB_PER_PERSON  1000         what a person's files may have together
+HEARTH_MAX_IMAGE_MB      10                  the largest image that a message may have
+HEARTH_MAX_IMAGES        16                  how many images a request may have, with those before
 HEARTH_MIN_FREE_DISK_MB  1024                less free space on the disk, and no file is taken
 HEARTH_BATCH_REQUESTS_AT_ONCE  16            of all batches of everybody
 HEARTH_MAX_CONCURRENT    8                   requests of one person at once, where no limits are set
@@ -61,6 +63,8 @@ MAX_FILE_BYTES = _MB * environment.number("HEARTH_MAX_FILE_MB", 100, least=1, mo
 MAX_FILE_BYTES_PER_PERSON = _MB * environment.number(
     "HEARTH_MAX_FILES_MB_PER_PERSON", 1000, least=1, most=_MOST_MB
 )
+MAX_IMAGE_BYTES = _MB * environment.number("HEARTH_MAX_IMAGE_MB", 10, least=1, most=20)
+MAX_IMAGES = environment.number("HEARTH_MAX_IMAGES", 16, least=1, most=16)
 MIN_FREE_DISK_BYTES = _MB * environment.number(
     "HEARTH_MIN_FREE_DISK_MB", 1024, least=0, most=_MOST_MB
 )

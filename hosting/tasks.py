@@ -19,6 +19,7 @@ from hosting.actions.benchmarks import enqueue_open_benchmarks
 from hosting.actions.counting import measure_templates
 from hosting.actions.files import delete_old_files
 from hosting.actions.forgetting import delete_old_forgettings
+from hosting.actions.images import delete_unsent_images
 from hosting.actions.model_fetch import continue_fetches, fetch_weights
 from hosting.actions.quantising import enqueue_open_copies, run_copies
 from hosting.actions.repeats import delete_old_keys
@@ -37,7 +38,7 @@ _callers = ThreadPoolExecutor(_CALLS_AT_ONCE, thread_name_prefix="tool-call")
 _RETENTION = (
     *(delete_old_generations, delete_old_conversations, delete_old_usage, delete_old_keys),
     *(delete_old_batches, delete_old_files, delete_old_forgettings, delete_old_locks),
-    *(SessionStore.clear_expired, refresh_statistics),
+    *(delete_unsent_images, SessionStore.clear_expired, refresh_statistics),
 )
 
 

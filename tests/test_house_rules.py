@@ -29,6 +29,7 @@ BROAD_EXCEPTS: dict[str, int] = {
     "engine/handle.py": 4,  # a step, and one request of it: the request at fault ends
     "engine/safe_reuse.py": 1,  # a cache fault is a miss
     "engine/intake/doorman.py": 1,  # end of a request: refused
+    "engine/intake/images.py": 1,  # Pillow raises whatever a broken file provokes
     "engine/intake/model_folder.py": 1,  # tokenizers raises plain Exception
     "engine/intake/seams.py": 1,  # tokenizers raises plain Exception
     "engine/model/encoder_vectors.py": 1,  # tokenizers raises plain Exception

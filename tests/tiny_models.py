@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests import tiny_harmony
+from tests import tiny_harmony, tiny_sights
 
 SPECIAL_TOKENS = (
     "<|endoftext|>",
@@ -69,7 +69,8 @@ CONTEXT_LIMIT_TOKENS = 16_384
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """`module` is a file of mlx_lm.models; `config` its config.json without the vocabulary.
-    `end_ids` are of `special_tokens`, the first one the tokenizer's."""
+    `end_ids` are of `special_tokens`, the first one the tokenizer's. `sees`: it has a tower, and
+    all of these tokens are special."""
 
     module: str
     config: dict[str, Any]
@@ -79,6 +80,7 @@ class Recipe:
     vocab_size: int = 4096
     dtype: str = "float32"
     seed: int = 1
+    sees: bool = False
 
 
 def _attention(**changes: Any) -> dict[str, Any]:
@@ -209,6 +211,27 @@ RECIPES[HARMONY] = Recipe(
         sliding_window=64,
     ),
 )
+SEEING = "tiny-gemma3-sight"
+RECIPES[SEEING] = Recipe(
+    module="gemma3",
+    special_tokens=tiny_sights.SPECIAL_TOKENS,
+    end_ids=(tiny_sights.END_OF_TURN_ID, tiny_sights.EOS_ID),
+    chat_template=tiny_sights.CHAT_TEMPLATE,
+    sees=True,
+    config={
+        **tiny_sights.CONFIG,
+        "text_config": _attention(
+            model_type="gemma3_text",
+            hidden_size=64,
+            num_hidden_layers=4,
+            query_pre_attn_scalar=32,
+            rope_theta=100_000.0,
+            rope_local_base_freq=10_000.0,
+            sliding_window=64,
+            sliding_window_pattern=2,
+        ),
+    },
+)
 LARGE = "large-qwen3"
 RECIPES[LARGE] = Recipe(
     module="qwen3",
@@ -248,7 +271,8 @@ def _cache_folder() -> Path:
 
 
 def _recipe_digest() -> str:
-    sources = (Path(file).read_bytes() for file in (__file__, tiny_harmony.__file__))
+    files = (__file__, tiny_harmony.__file__, tiny_sights.__file__)
+    sources = (Path(file).read_bytes() for file in files)
     return hashlib.sha256(b"".join(sources)).hexdigest()[:10]
 
 
@@ -256,6 +280,9 @@ def _write_model(folder: Path, recipe: Recipe) -> None:
     vocab_size = _write_tokenizer(folder, recipe)
     config = {**recipe.config, "eos_token_id": list(recipe.end_ids)}
     config.get("text_config", config)["vocab_size"] = vocab_size
+    if recipe.sees:
+        config["vocab_size"] = vocab_size
+        tiny_sights.write_sight(folder, text_size=config["text_config"]["hidden_size"])
     (folder / "config.json").write_text(json.dumps(config, indent=1))
     _write_weights(folder / "model.safetensors", recipe, config)
 
@@ -301,7 +328,9 @@ def _write_tokenizer(folder: Path, recipe: Recipe) -> int:
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=recipe.vocab_size,
-        special_tokens=[AddedToken(one, special=one[1] == "|") for one in recipe.special_tokens],
+        special_tokens=[
+            AddedToken(one, special=recipe.sees or one[1] == "|") for one in recipe.special_tokens
+        ],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -310,10 +339,11 @@ def _write_tokenizer(folder: Path, recipe: Recipe) -> int:
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": recipe.special_tokens[recipe.end_ids[0]],
-        "pad_token": "<|endoftext|>",
+        "pad_token": recipe.special_tokens[0],
         "clean_up_tokenization_spaces": False,
         "model_max_length": CONTEXT_LIMIT_TOKENS,
         "chat_template": recipe.chat_template,
+        **({"bos_token": "<bos>"} if recipe.sees else {}),
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings, indent=1))
     return tokenizer.get_vocab_size()

@@ -3,6 +3,8 @@
     tokens  [ block 0 | block 1 | ... | block n-1 | tail ]     256 each, the tail shorter
     key(i) = BLAKE2b(tag, key(i-1), tokens of block i)          so a key names the whole prefix
 
+What stands for an image is named by what it shows (images.py).
+
 A tail is a block of fewer tokens: the end of a prompt or of a turn. Keys of two models, tokenizers
 or templates never meet: the chain starts at a root made of tagged, length-prefixed fields.
 """

@@ -5,7 +5,7 @@
 `context` is the mean number of tokens before each token of the slice. The three coefficients are a
 ridge regression with exponential forgetting: old machines' load fades, a prior keeps it sane. What
 was measured outlives the process: a prefix is only worth reading from disk where computing it is
-slower, and a new process would not know.
+slower, and a new process would not know. What looking at an image adds is learned by itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+
+from engine.core.step import Slice
 
 _ENOUGH = 4  # turns to know what to expect
 _FORGETTING = 0.97
@@ -27,6 +29,7 @@ FIRST_USE_SECONDS = 2.0  # what the device may have to compile before the first 
 _GROWTH = 4  # and no turn has more than so many times the most that was measured
 _SPREAD_MEMORY = 0.9
 _LARGEST_SPREAD = 0.25
+_IMAGE_MEMORY = 0.7
 
 
 Three = tuple[float, float, float]
@@ -51,6 +54,7 @@ class CostModel:
         self._targets = [0.0] * 3
         self._num_learned = 0
         self._variance = 0.0
+        self.image_seconds = 0.0  # beyond what its tokens take
         if measured is None:
             self._add_prior(_PRIOR_WEIGHT)
             return
@@ -74,10 +78,12 @@ class CostModel:
             trusted_tokens=self.trusted_tokens,
         )
 
-    def predict(self, tokens: int, *, start: int = 0, rows: int = 1) -> float:
-        """Seconds for the next `tokens` tokens of each of `rows` prompts, after `start` others."""
+    def predict(self, tokens: int, *, start: int = 0, rows: int = 1, images: int = 0) -> float:
+        """Seconds for the next `tokens` tokens of each of `rows` prompts, after `start` others, and
+        for so many images among them."""
         features = _features(tokens * rows, start + tokens / 2)
-        return sum(k * x for k, x in zip(self._coefficients, features, strict=True))
+        reading = sum(k * x for k, x in zip(self._coefficients, features, strict=True))
+        return reading + images * self.image_seconds
 
     @property
     def spread(self) -> float:
@@ -108,6 +114,21 @@ class CostModel:
         self._num_learned += 1
         self._add(features, seconds)
         self._coefficients = _non_negative_solution(self._moments, self._targets)
+
+    def learn_slices(self, slices: Sequence[Slice], *, seconds: float) -> None:
+        """A turn of them, images included."""
+        if num_images := sum(len(one.images) for one in slices):
+            reading = sum(self.predict(one.width, start=one.start_tokens) for one in slices)
+            self.learn_images(num_images, seconds=seconds - reading)
+            return
+        turn = [(one.num_tokens, one.mean_context) for one in slices]
+        self.learn_turn(turn, seconds=seconds)
+
+    def learn_images(self, number: int, *, seconds: float) -> None:
+        """So many took so long beyond their tokens."""
+        each = max(0.0, seconds) / number
+        memory = _IMAGE_MEMORY if self.image_seconds else 0.0
+        self.image_seconds = memory * self.image_seconds + (1 - memory) * each
 
     def most_tokens(self, *, seconds: float, context: float, at_most: int, at_least: int) -> int:
         """The largest slice that fits into `seconds` by what was measured, within the limits."""

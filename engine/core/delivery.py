@@ -6,6 +6,7 @@ import dataclasses
 
 from engine import wire
 from engine.core.blocks import token_bytes
+from engine.core.images import named_tokens
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +30,8 @@ class Delivery:
     token_bytes: bytes = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        token_ids = self.work.prompt_token_ids + self.delivered_token_ids
-        object.__setattr__(self, "token_bytes", token_bytes(token_ids))
+        known = token_bytes(named_tokens(self.work)) + token_bytes(self.delivered_token_ids)
+        object.__setattr__(self, "token_bytes", known)
 
     @property
     def usage(self) -> wire.Usage:

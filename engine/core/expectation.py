@@ -9,6 +9,7 @@ from engine.core.pacing import TimeLedger
 from engine.core.step import Step
 
 _FIRST_DECODES, _FIRST_SLICES = 16, 4  # turns of a loaded model
+_FIRST_IMAGE_SECONDS = 15.0  # a large tower on a slow device, before any was measured
 
 
 class Expectation:
@@ -37,7 +38,11 @@ class Expectation:
     def _seconds_of(self, step: Step) -> float:
         if step.decodes:
             return self._ledger.decode_seconds
+        if not self._cost.image_seconds and any(one.images for one in step.slices):
+            return _FIRST_IMAGE_SECONDS
         return sum(
-            self._cost.predict(one.width, start=one.start_tokens, rows=len(one.row_ids))
+            self._cost.predict(
+                one.width, start=one.start_tokens, rows=len(one.row_ids), images=len(one.images)
+            )
             for one in step.slices
         )

@@ -40,8 +40,7 @@ class Scheduler:
         drawing_share: float | None = None,
         cost: CostModel | None = None,
     ):
-        """`slices_on_grid`, `may_draft` and `drawing_share` as the runner has them. `cost`: what
-        is known of slices."""
+        """The first three as the runner has them. `cost`: what is known of slices."""
         self.pace = pace
         self._slices_on_grid = slices_on_grid
         self.drafting = Drafting(is_possible=may_draft)
@@ -276,7 +275,7 @@ class Scheduler:
         most, seconds = self._stall_seconds / (1 + self.cost.spread), 0.0
         chosen = []
         for one in filter(self._is_newcomer, prompts):
-            seconds += self.cost.predict(one.slice_tokens_left, start=one.computed_tokens)
+            seconds += self._seconds_from(one, one.computed_tokens)
             if not self._ledger.may_wait(seconds, most=most):
                 break
             chosen.append(one)
@@ -304,11 +303,17 @@ class Scheduler:
         """A short one of a tenant without another row."""
         return self._holders.is_newcomer(prompt) and self._is_short(prompt)
 
+    def _seconds_from(self, prompt: Sequence, start: int) -> float:
+        """To read it from there on."""
+        stop = len(prompt.token_ids) - 1
+        images = prompt.num_images(start, stop)
+        return self.cost.predict(stop - start, start=start, images=images)
+
     def _is_short(self, prompt: Sequence) -> bool:
         """Whether all that is computed of it here fits a stall; what is left of a long one does
         not make it short."""
         tokens = prompt.sliced_tokens + prompt.slice_tokens_left
-        seconds = self.cost.predict(tokens, start=prompt.computed_tokens - prompt.sliced_tokens)
+        seconds = self._seconds_from(prompt, prompt.computed_tokens - prompt.sliced_tokens)
         return tokens <= self.cost.trusted_tokens and seconds <= self.pace.stall_seconds
 
     @property
@@ -364,17 +369,14 @@ class Scheduler:
         for sequence in self._batch:
             sequence.num_drawn += 1
             sequence.computed_tokens += 1
+        most_draft_tokens = self.drafting.most_tokens(self._batch, at_most=self.pace.draft_tokens)
         return Step(
             leaves=leaves,
             joins=joins,
             decodes=_row_ids(self._batch),
             most_row_bytes=self.pace.most_row_bytes,
-            most_draft_tokens=0 if leaves or joins else self._most_draft_tokens,
+            most_draft_tokens=0 if leaves or joins else most_draft_tokens,
         )
-
-    @property
-    def _most_draft_tokens(self) -> int:
-        return self.drafting.most_tokens(self._batch, at_most=self.pace.draft_tokens)
 
     def _take_leaves(self) -> tuple[int, ...]:
         """Rows that have ended, and rows whose last token is already being drawn."""
@@ -391,8 +393,7 @@ class Scheduler:
             return
         if self.is_decoding or self._others is not None:
             self._ledger.book_slice(outcome.seconds, share=self.decode_share)
-        slices = [(one.num_tokens, one.mean_context) for one in outcome.step.slices]
-        self.cost.learn_turn(slices, seconds=outcome.seconds)
+        self.cost.learn_slices(outcome.step.slices, seconds=outcome.seconds)
 
 
 def _row_ids(sequences: Iterable[Sequence]) -> tuple[int, ...]:

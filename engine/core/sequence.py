@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from engine import wire
 from engine.core.constraint import PendingGrammar
+from engine.core.images import images_of, images_within
 from engine.core.step import Join
 
 
@@ -44,6 +45,7 @@ class Sequence:
         self.sampling = work.sampling
         self.max_tokens = work.max_tokens
         self.num_prompt_tokens = len(work.prompt_token_ids)
+        self.images = images_of(work)
         self.token_ids: list[int] = [*work.prompt_token_ids, *delivered_token_ids]
         self.arrived_at = arrived_at
         self.row_id: int | None = None
@@ -70,6 +72,10 @@ class Sequence:
         """Tokens that slices must compute before the row may join the batch; -1 while a slice draws
         its next one."""
         return len(self.token_ids) - 1 - self.computed_tokens
+
+    def num_images(self, start: int, stop: int) -> int:
+        """Of which a token is among these."""
+        return len(images_within(self.images, start, stop)) if self.images else 0
 
     @property
     def may_join(self) -> bool:

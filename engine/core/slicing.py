@@ -5,7 +5,7 @@ that no prompt starves, a lower class's beyond its patience. Several short tails
 short prompts that start level are cut as one rectangle: one forward without padding. A last slice
 draws the answer's first token, if that makes it no longer to speak of.
 Where a device plans for each shape that it has not met (CUDA), long slices lie on a grid, so that
-their shapes come back from prompt to prompt.
+their shapes come back from prompt to prompt. An image is never cut, and a slice has one at most.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Collection
 from math import inf
 
 from engine.core.cost import CostModel
+from engine.core.images import images_within, whole_images
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
 from engine.core.step import Slice
@@ -62,7 +63,8 @@ def plan_slices(
             width = _grid_width(width, pending[0])
             if slices and width < min(_LINE_TOKENS, pending[0].slice_tokens_left):
                 break
-        alone = cost.predict(width, start=pending[0].computed_tokens)
+        width = _width_of_whole_images(pending[0], width)
+        alone = _seconds(pending[0], width, cost)
         is_long = pace.decode_share > 0 and alone > max(pace.stall_seconds, _AS_LONG_FACTOR * spent)
         if has_complete and (is_long or width < pending[0].slice_tokens_left):
             break
@@ -70,7 +72,7 @@ def plan_slices(
         num_tokens += width * len(rows)
         if slices and pace.most_turn_tokens is not None and num_tokens > pace.most_turn_tokens:
             break
-        expected = cost.predict(width, start=rows[0].computed_tokens, rows=len(rows))
+        expected = _seconds(rows[0], width, cost, num_rows=len(rows))
         slices.append(_cut(rows, width, may_draw=expected <= drawing_seconds))
         has_complete = has_complete or rows[0].slice_tokens_left <= 0
         if slices[-1].ends_at_boundary or rows[0].races_from is not None:
@@ -96,7 +98,7 @@ def _may_go_on(sequence: Sequence, resting: set[str]) -> bool:
 
 
 def _urgency(sequence: Sequence, cost: CostModel, now: float) -> float:
-    work = cost.predict(sequence.slice_tokens_left, start=sequence.computed_tokens)
+    work = _seconds(sequence, sequence.slice_tokens_left, cost)
     waited = now - sequence.arrived_at
     return urgency(work, waited_seconds=waited, priority=sequence.priority)
 
@@ -138,6 +140,22 @@ def _grid_width(most: int, sequence: Sequence) -> int:
     return next((one for one in _GRID_WIDTHS if one <= most and start % one == 0), most)
 
 
+def _width_of_whole_images(sequence: Sequence, width: int) -> int:
+    start = sequence.computed_tokens
+    return whole_images(sequence.images, start, start + width) - start
+
+
+def _has_image(sequence: Sequence, width: int) -> bool:
+    start = sequence.computed_tokens
+    return sequence.num_images(start, start + width) > 0
+
+
+def _seconds(sequence: Sequence, width: int, cost: CostModel, *, num_rows: int = 1) -> float:
+    start = sequence.computed_tokens
+    num_images = sequence.num_images(start, start + width)
+    return cost.predict(width, start=start, rows=num_rows, images=num_images)
+
+
 def _rectangle(
     pending: list[Sequence], width: int, *, cost: CostModel, seconds: float
 ) -> list[Sequence]:
@@ -146,13 +164,16 @@ def _rectangle(
     most_rows = max(1, min(EFFICIENT_TOKENS, cost.trusted_tokens) // width)
     if width < first.slice_tokens_left or first.next_boundary is not None:
         return [first]
+    if _has_image(first, width):
+        return [first]
     rows = [first]
     for other in pending[1:]:
         expected = cost.predict(width, start=first.computed_tokens, rows=len(rows) + 1)
         if len(rows) == most_rows or expected > seconds:
             break
         is_level = other.computed_tokens == first.computed_tokens and not other.next_boundary
-        if is_level and width <= other.slice_tokens_left <= _SIMILAR_FACTOR * width:
+        is_similar = width <= other.slice_tokens_left <= _SIMILAR_FACTOR * width
+        if is_level and is_similar and not _has_image(other, width):
             rows.append(other)
     return rows
 
@@ -160,7 +181,8 @@ def _rectangle(
 def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
     start = rows[0].computed_tokens
     row_ids = tuple(one.row_id for one in rows if one.row_id is not None)
-    draws = may_draw and all(_may_draw(one, width) for one in rows)
+    images = images_within(rows[0].images, start, start + width)
+    draws = may_draw and not images and all(_may_draw(one, width) for one in rows)
     stop = start + width + draws
     token_ids = tuple(tuple(one.token_ids[start:stop]) for one in rows)
     ends_at_boundary = rows[0].next_boundary == start + width
@@ -174,6 +196,7 @@ def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
         token_ids=token_ids,
         ends_at_boundary=ends_at_boundary,
         draws=tuple(one.join for one in rows) if draws else (),
+        images=images,
     )
 
 

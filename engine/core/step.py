@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from engine import wire
 from engine.core.constraint import PendingGrammar
+from engine.core.images import Image
 
 
 class UndefinedNumbers(ArithmeticError):
@@ -18,7 +19,8 @@ class Slice:
     """The next prompt tokens of one row, or as many of each of several rows that start level.
 
     `ends_at_boundary`: what the row's caches hold after this slice is to be copied. `draws`: of all
-    its rows or of none; the slice is the rest of their tokens, and draws the next one.
+    its rows or of none; the slice is the rest of their tokens, and draws the next one. `images`: of
+    which tokens are among them; then it has one row, and draws nothing.
     """
 
     row_ids: tuple[int, ...]
@@ -26,6 +28,7 @@ class Slice:
     token_ids: tuple[tuple[int, ...], ...]
     ends_at_boundary: bool = False
     draws: tuple[Join, ...] = ()
+    images: tuple[Image, ...] = ()
 
     @property
     def width(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress, count
 
 from engine.intake.encode import Conversation
@@ -33,9 +33,11 @@ def publishable(said: Conversation) -> Conversation:
     )
 
 
-def turn_starts(rendered: str, said: Conversation, template: Template) -> list[int]:
+def turn_starts(
+    rendered: str, said: Conversation, template: Template, *, write: Callable[[str], str]
+) -> list[int]:
     """Offsets in `rendered` at which a shorter conversation departs from it, the first one at the
-    end of the system prompt. Ascending."""
+    end of the system prompt. Ascending. `write`: what was made of the template's text."""
     started = time.monotonic()
     offsets = set()
     for shorter in _shorter(said.messages):
@@ -47,7 +49,7 @@ def turn_starts(rendered: str, said: Conversation, template: Template) -> list[i
             )
         except (TemplateRefused, TooSlow, MemoryError):
             continue
-        offsets.add(_common_length(rendered, other))
+        offsets.add(_common_length(rendered, write(other)))
     return sorted(offsets)
 
 

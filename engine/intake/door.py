@@ -6,11 +6,13 @@ It reads model folders. It does not know where requests come from.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from engine import wire
 from engine.intake import refusal
 from engine.intake.begun_answer import check_begun
 from engine.intake.encode import TooManyTokens
+from engine.intake.images import Looking, Picture, has_images, look
 from engine.intake.messages import clean_tools
 from engine.intake.model_folder import FolderUnusable, Library, ModelFolder
 from engine.intake.prompt import check_form, tokenize_prompt
@@ -27,9 +29,14 @@ class Door:
         self._library = library
 
     def check(
-        self, generate: wire.Generate, spec: wire.ModelSpec, *, finds_boundaries: bool = True
+        self,
+        generate: wire.Generate,
+        spec: wire.ModelSpec,
+        *,
+        pictures: Sequence[Picture] = (),
+        finds_boundaries: bool = True,
     ) -> wire.Work:
-        """Raises Refusal. Boundaries take another rendering each."""
+        """Raises Refusal. `pictures`: what `look` found. Boundaries take another rendering each."""
         folder = self.open_folder(spec)
         check_limits(generate)
         check_sampling(generate.sampling, vocabulary_size=folder.vocabulary_size)
@@ -38,7 +45,13 @@ class Door:
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
         limit_tokens = min(limit_tokens, generate.max_context_tokens or limit_tokens)
         try:
-            prompt = _prompt(generate, folder, limit_tokens - 1, finds_boundaries=finds_boundaries)
+            prompt = _prompt(
+                generate,
+                folder,
+                limit_tokens - 1,
+                pictures=pictures,
+                finds_boundaries=finds_boundaries,
+            )
         except TooManyTokens as error:
             raise _too_long(generate, limit_tokens, error) from error
         if not prompt.token_ids:
@@ -49,7 +62,20 @@ class Door:
             limit_tokens = min(limit_tokens, generate.budget_tokens)
         return _work(generate, prompt, max_tokens=limit_tokens - len(prompt.token_ids))
 
-    def count(self, generate: wire.Generate, spec: wire.ModelSpec) -> int:
+    def look(self, generate: wire.Generate, spec: wire.ModelSpec) -> Looking | None:
+        """What the images of the messages show, one a step, for `check` and `count`; None where
+        there are none. Raises Refusal, also at each step."""
+        if not has_images(generate):
+            return None
+        return look(generate, self.open_folder(spec).image_form)
+
+    def count(
+        self,
+        generate: wire.Generate,
+        spec: wire.ModelSpec,
+        *,
+        pictures: Sequence[Picture] = (),
+    ) -> int:
         """The prompt's tokens, also of twice what the model takes. Raises Refusal, beyond that
         too: counting all of a far longer one would keep others waiting."""
         folder = self.open_folder(spec)
@@ -57,7 +83,9 @@ class Door:
         check_begun(generate)
         limit_tokens = spec.context_limit_tokens or folder.limit_tokens
         try:
-            prompt = _prompt(generate, folder, limit_tokens, finds_boundaries=False)
+            prompt = _prompt(
+                generate, folder, limit_tokens, pictures=pictures, finds_boundaries=False
+            )
             return len(prompt.token_ids)
         except TooManyTokens as error:
             if error.is_estimate:
@@ -81,10 +109,17 @@ class Door:
 
 
 def _prompt(
-    generate: wire.Generate, folder: ModelFolder, max_tokens: int, *, finds_boundaries: bool
+    generate: wire.Generate,
+    folder: ModelFolder,
+    max_tokens: int,
+    *,
+    pictures: Sequence[Picture],
+    finds_boundaries: bool,
 ) -> Prompt:
     if generate.messages is not None:
-        return render_prompt(generate, folder, max_tokens, finds_boundaries=finds_boundaries)
+        return render_prompt(
+            generate, folder, max_tokens, pictures=pictures, finds_boundaries=finds_boundaries
+        )
     return Prompt(token_ids=tokenize_prompt(generate, folder, max_tokens))
 
 
@@ -124,6 +159,8 @@ def _work(generate: wire.Generate, prompt: Prompt, *, max_tokens: int) -> wire.W
         has_thought=prompt.has_thought,
         deadline_at=None if deadline is None else generate.submitted_at + deadline,
         boundaries=prompt.boundaries,
+        images=prompt.images,
+        pixels=prompt.pixels,
         cache_teams=generate.cache_teams,
         publication=generate.publication,
     )

@@ -7,8 +7,9 @@ import dataclasses
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from engine import wire
 from engine.intake import refusal
@@ -16,6 +17,7 @@ from engine.intake.door import Door
 from engine.intake.grammar_check import grammars_of
 from engine.intake.grammar_desk import GrammarDesk
 from engine.intake.heartbeats import Heartbeats
+from engine.intake.images import Looking, Picture
 from engine.intake.memory_check import MemoryCheck
 from engine.intake.model_folder import MAX_FOLDERS
 from engine.intake.panics import panics
@@ -46,12 +48,12 @@ class _Checked:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _BeingRead:
-    """A request with so many texts that others are looked after between them."""
+    """A request with so many texts, or images, that others are looked after between them. `then`
+    takes what was read."""
 
     entry: Entry
-    reading: Reading
-    spec: wire.ModelSpec
-    param: str
+    reading: Reading | Looking
+    then: Callable[[Any], None]
 
 
 class Doorman:
@@ -135,17 +137,32 @@ class Doorman:
         if entry.num_tries > MAX_TRIES:
             raise _too_large()
         command = _decode(entry.message)
-        if isinstance(command, wire.CountTokens):
-            self._count(entry, command.generate)
-            return
         if isinstance(command, wire.Embed | wire.Rerank):
             self._check_vectors(entry, command)
             return
-        generate = command
+        is_count = isinstance(command, wire.CountTokens)
+        generate = command.generate if isinstance(command, wire.CountTokens) else command
         spec = self._spec(generate.model)
+        then = partial(self._count if is_count else self._check_prompt, entry, generate, spec)
+        looking = self._door.look(generate, spec)
+        if looking is None:
+            then(())
+        else:
+            self._read_on(_BeingRead(entry=entry, reading=looking, then=then))
+
+    def _check_prompt(
+        self,
+        entry: Entry,
+        generate: wire.Generate,
+        spec: wire.ModelSpec,
+        pictures: Sequence[Picture],
+    ) -> None:
         _check_kind(spec, wire.ModelKind.GENERATE)
         work = self._door.check(
-            generate, spec, finds_boundaries=self._heartbeats.wants_boundaries(spec.name)
+            generate,
+            spec,
+            pictures=pictures,
+            finds_boundaries=self._heartbeats.wants_boundaries(spec.name),
         )
         param = "messages" if generate.messages is not None else "prompt"
         work = self._memory_check.check(work, param=param)
@@ -162,7 +179,11 @@ class Doorman:
         _check_kind(spec, wire.ModelKind.EMBED if is_embed else wire.ModelKind.RERANK)
         reading = self._door.check_vectors(command, spec)
         param = "input" if is_embed else "documents"
-        self._read_on(_BeingRead(entry=entry, reading=reading, spec=spec, param=param))
+
+        def admit(work: wire.VectorWork) -> None:
+            self._admit(entry, self._memory_check.check_vectors(work, param=param), spec)
+
+        self._read_on(_BeingRead(entry=entry, reading=reading, then=admit))
 
     def _read_on(self, one: _BeingRead) -> None:
         """One slice; then it is the others' turn."""
@@ -170,13 +191,18 @@ class Doorman:
         try:
             next(one.reading)
         except StopIteration as end:
-            work = self._memory_check.check_vectors(end.value, param=one.param)
-            self._admit(one.entry, work, one.spec)
+            one.then(end.value)
         else:
             self._being_read[one.entry.entry_id] = one
 
-    def _count(self, entry: Entry, generate: wire.Generate) -> None:
-        num_tokens = self._door.count(generate, self._spec(generate.model))
+    def _count(
+        self,
+        entry: Entry,
+        generate: wire.Generate,
+        spec: wire.ModelSpec,
+        pictures: Sequence[Picture],
+    ) -> None:
+        num_tokens = self._door.count(generate, spec, pictures=pictures)
         self._queue.conclude(entry, wire.Counted(prompt_tokens=num_tokens))
 
     def _admit_tried(self, checked: _Checked) -> None:

@@ -72,7 +72,9 @@ class _Place:
     others: tuple[wire.ModelMemory, ...]
 
     def most_tokens(self, work: wire.Work) -> int:
-        return self.room_tokens(len(work.prompt_token_ids) + work.max_tokens)
+        at_most = len(work.prompt_token_ids) + work.max_tokens
+        room_bytes = self.memory.room_bytes - self._looking_bytes(work)
+        return self.needs.most_tokens(room_bytes, at_most=at_most)
 
     def room_tokens(self, at_most: int) -> int:
         """The longest row that there is ever room for."""
@@ -80,7 +82,12 @@ class _Place:
 
     def needed_bytes(self, work: wire.Work) -> int:
         output_tokens = min(work.max_tokens, _LEAST_OUTPUT_TOKENS)
-        return self.bytes_with(len(work.prompt_token_ids) + output_tokens)
+        needed_bytes = self.bytes_with(len(work.prompt_token_ids) + output_tokens)
+        return needed_bytes + self._looking_bytes(work)
+
+    def _looking_bytes(self, work: wire.Work) -> int:
+        """It looks at one image after the other."""
+        return self.needs.image_bytes if work.images else 0
 
     def bytes_with(self, num_tokens: int) -> int:
         """What would be in use with such a row."""

@@ -24,6 +24,7 @@ MAX_MESSAGES = 10_000
 MAX_TOOLS = 512
 
 Message = dict[str, Any]
+Content = str | list[dict[str, str]]
 
 
 class Arguments(dict[str, Any]):
@@ -35,7 +36,8 @@ class Arguments(dict[str, Any]):
 
 
 def clean_messages(messages: Sequence[object]) -> list[Message]:
-    """The messages with known keys only, contents as text. Raises Refusal."""
+    """The messages with known keys only, contents as text or, where images are shown, as parts.
+    Raises Refusal."""
     if not messages:
         raise invalid("messages", "messages must not be empty.")
     if len(messages) > MAX_MESSAGES:
@@ -97,10 +99,20 @@ def with_systems_in_place(messages: list[Message]) -> list[Message]:
             reminder = f"<system-reminder>\n{message['content']}\n</system-reminder>"
             message = {"role": "user", "content": reminder}
         if placed and _goes_on(message, placed[-1], is_late=is_late):
-            content = f"{placed[-1]['content']}\n\n{message['content']}"
+            content = _one_behind_other(placed[-1]["content"], message["content"])
             message = {**placed.pop(), "content": content}
         placed.append(message)
     return placed
+
+
+def _one_behind_other(first: Content, second: Content) -> Content:
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    return [*_parts(first), *_parts("\n\n"), *_parts(second)]
+
+
+def _parts(content: Content) -> list[dict[str, str]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def _goes_on(message: Message, last: Message, *, is_late: bool) -> bool:
@@ -111,7 +123,8 @@ def _goes_on(message: Message, last: Message, *, is_late: bool) -> bool:
 
 
 def _is_reminder(message: Message) -> bool:
-    return str(message["content"]).endswith("</system-reminder>")
+    *_, last = _parts(message["content"])
+    return last.get("text", "").endswith("</system-reminder>")
 
 
 def clean_template_options(options: object) -> dict[str, Any]:
@@ -168,20 +181,27 @@ def _has_reasoning(message: Message) -> bool:
     return bool(message.get("reasoning_content") or message.get("reasoning"))
 
 
-def _clean_content(param: str, content: object, *, may_be_absent: bool) -> str:
+def _clean_content(param: str, content: object, *, may_be_absent: bool) -> Content:
     if content is None and may_be_absent:
         return ""
-    if isinstance(content, list):
-        return "".join(_clean_part(f"{param}[{i}]", part) for i, part in enumerate(content))
-    return check_text(param, content)
+    if not isinstance(content, list):
+        return check_text(param, content)
+    parts = [_clean_part(f"{param}[{i}]", part) for i, part in enumerate(content)]
+    if any(one["type"] == "image" for one in parts):
+        return parts
+    return "".join(one["text"] for one in parts)
 
 
-def _clean_part(param: str, part: object) -> str:
+def _clean_part(param: str, part: object) -> dict[str, str]:
+    """What an image shows is checked by itself (images.py)."""
     if not isinstance(part, dict):
         raise invalid(param, f"{param} must be an object, not {type(part).__name__}.")
-    if part.get("type") not in ("text", "input_text", "output_text"):
-        raise invalid(f"{param}.type", f"{param}.type must be 'text': this model reads text only.")
-    return check_text(f"{param}.text", part.get("text"))
+    kind = part.get("type")
+    if kind == "image":
+        return {"type": kind}
+    if kind not in ("text", "input_text", "output_text"):
+        raise invalid(f"{param}.type", f"{param}.type must be 'text' or 'image'.")
+    return {"type": "text", "text": check_text(f"{param}.text", part.get("text"))}
 
 
 def _clean_calls(param: str, calls: object, role: str) -> Iterator[Message]:

@@ -1,4 +1,5 @@
-"""What intake needs of a model's folder: its template, tokenizer and limits. Never its weights.
+"""What intake needs of a model's folder: its template, tokenizer and limits, and whether it reads
+images. Never its weights.
 
 Folders are read once and again when their files change. It does not know requests.
 """
@@ -15,8 +16,10 @@ import tokenizers
 
 from engine.core.encoder_config import is_cross_encoder, is_encoder, most_positions
 from engine.intake.encode import Encoder
+from engine.intake.image_form import gemma3_form
 from engine.intake.piece_cache import KEEP_SECONDS
 from engine.intake.template import Template, TemplateRefused
+from engine.sizing.images import processor_settings, sees
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit, text_config
 
 _FILES = (
@@ -26,6 +29,8 @@ _FILES = (
     "chat_template.jinja",
     "special_tokens_map.json",
     "sentence_bert_config.json",
+    "preprocessor_config.json",
+    "processor_config.json",
 )
 MAX_FOLDERS = 8
 
@@ -53,6 +58,10 @@ class ModelFolder:
         )
         hidden_size = text.get("hidden_size") or config.get("hidden_size")
         self.hidden_size = hidden_size if isinstance(hidden_size, int) else None
+        # None: it reads no images
+        self.image_form = (
+            gemma3_form(config, processor_settings(path), tokenizer) if sees(path, config) else None
+        )
         special = _special_tokens(
             _read_json(path / "special_tokens_map.json", is_optional=True) | settings
         )

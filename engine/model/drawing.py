@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import mlx.core as mx
 import numpy as np
 
 from engine import wire
-from engine.core.step import Drawn
+from engine.core.step import Drawn, Join
 from engine.model.sampling import BatchSampler, DrawnRows, SampledRow
 
 
@@ -44,6 +44,22 @@ def submit_draw(row_ids: tuple[int | None, ...], sampler: BatchSampler, logits: 
     drawn = sampler.draw(logits)
     mx.async_eval(drawn.arrays)  # type: ignore[no-untyped-call]
     return Draw(row_ids, sampler.rows, drawn)
+
+
+def submit_first_draw(joins: Sequence[Join], logits: mx.array) -> Draw:
+    """Of rows that are in no batch, from `logits` [B, V]."""
+    sampler = BatchSampler()
+    sampler.arrange([sampled_row(join) for join in joins])
+    return submit_draw(tuple(join.row_id for join in joins), sampler, logits)
+
+
+def sampled_row(join: Join) -> SampledRow:
+    return SampledRow(
+        join.sampling,
+        prompt_token_ids=join.prompt_token_ids,
+        output_token_ids=join.output_token_ids,
+        constraint=join.grammar.start(join.output_token_ids) if join.grammar else None,
+    )
 
 
 def _read_logprobs(

@@ -14,7 +14,10 @@ import mlx_lm
 from mlx.utils import tree_flatten
 
 KERNELS = 1  # counts what changes keys and values beyond rounding: a repair of what we compute
-_READ_WHOLE = ("config.json", "tokenizer.json", "adapter_config.json")
+_READ_WHOLE = (
+    *("config.json", "tokenizer.json", "adapter_config.json"),
+    *("preprocessor_config.json", "processor_config.json"),  # what is seen of images
+)
 _SAMPLES, _SAMPLE_BYTES = 1024, 4096
 
 

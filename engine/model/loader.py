@@ -24,6 +24,8 @@ from engine.model.compiling import compile_where_possible
 from engine.model.identity import identity_of, stamps_of
 from engine.model.kept_layers import kept_layers
 from engine.model.load_faults import explain
+from engine.model.vision.loading import read_sight
+from engine.model.vision.sight import Sight
 from engine.sizing.layers import Layers
 from engine.sizing.tensors import read_header
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit
@@ -41,6 +43,7 @@ class LoadFailed(Exception):
 class LoadedModel:
     """Weights in memory and what the engine must know of them. `identity` names everything that
     the content of a cache depends on. `layers`: what a row keeps, None where only the family knows.
+    `sight`: what reads images; None: it reads none.
     """
 
     model: Any
@@ -50,6 +53,7 @@ class LoadedModel:
     is_batchable: bool
     identity: dict[str, str]
     layers: tuple[Layers, ...] | None = None
+    sight: Sight | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +79,14 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
     try:
         stamps = stamps_of(path)
         model, config = _read_model(path)
-        if casts_to_float32:
-            model.update(tree_map(as_float32, model.parameters()))
-        kernels.lay_out_weights(model)
+        sight, tower = read_sight(path, config, model)
+        parts = [model] if tower is None else [model, tower]
+        for part in parts:
+            if casts_to_float32:
+                part.update(tree_map(as_float32, part.parameters()))
+            kernels.lay_out_weights(part)
         tokenizer = _start_loading_tokenizer(path, config)
-        for fraction in evaluate_weights(model):
+        for fraction in evaluate_weights(*parts):
             yield LoadProgress(fraction=fraction * _WEIGHTS_FRACTION)
         while not tokenizer.done():
             wait([tokenizer], timeout=_MOMENT_SECONDS)
@@ -91,11 +98,12 @@ def load(path: Path, *, casts_to_float32: bool) -> Iterator[LoadProgress]:
         loaded = LoadedModel(
             model=model,
             tokenizer=tokenizer.result(),
-            weight_bytes=num_weight_bytes(model),
+            weight_bytes=sum(map(num_weight_bytes, parts)),
             context_limit_tokens=context_limit(config) or DEFAULT_CONTEXT_TOKENS,
             is_batchable=bool(is_batchable),
             identity=identity_of(path, model),
             layers=kept_layers(model, compute_bytes=4 if casts_to_float32 else 2),
+            sight=sight,
         )
         if stamps_of(path) != stamps:  # they may not be what they are called
             raise LoadFailed("its files were changed while they were read")
@@ -164,8 +172,8 @@ def as_float32(array: mx.array) -> mx.array:
     return array.astype(mx.float32) if is_small_float else array
 
 
-def evaluate_weights(model: Any) -> Iterator[float]:
-    arrays = [array for _, array in _parameters(model)]
+def evaluate_weights(*models: Any) -> Iterator[float]:
+    arrays = [array for model in models for _, array in _parameters(model)]
     total = max(1, sum(array.nbytes for array in arrays))
     done = in_portion = 0
     portion: list[mx.array] = []

@@ -23,13 +23,14 @@ from engine.model import kernels, snapshots
 from engine.model.batch import NewRow
 from engine.model.block_copies import TokenSpan
 from engine.model.caches import Apart, Caches
-from engine.model.drawing import Draw, submit_draw
+from engine.model.drawing import Draw, sampled_row, submit_draw, submit_first_draw
 from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
 from engine.model.rewinding import may_rewind
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 from engine.model.snapshots import Snapshot
 from engine.model.verifying import Drafter, Verification, Verifier
+from engine.model.vision.sight import Sight
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,13 +61,15 @@ class Runner:
         decode: Callable[..., mx.array] | None = None,
         new_caches: Callable[[], Caches] | None = None,
         drafter: Drafter | None = None,
+        sight: Sight | None = None,
         runs_ahead: bool | None = None,
         together_bytes: int = 0,
         clock: Callable[[], float] = time.perf_counter,
     ):
         """`decode`: what computes decode steps, `new_caches`: how an empty row is made; None means
-        the model does. `runs_ahead`: None means where the device computes beside the host.
-        `together_bytes`: so much of what is copied may be alive twice."""
+        the model does. `sight`: what reads slices with images. `runs_ahead`: None means where the
+        device computes beside the host. `together_bytes`: so much of what is copied may be alive
+        twice."""
         on_cpu = mx.default_device() == mx.Device(mx.cpu)
         self._runs_ahead = not on_cpu if runs_ahead is None else runs_ahead
         self._stacks = not on_cpu
@@ -80,6 +83,7 @@ class Runner:
         self._together_bytes = together_bytes
         self._reader = Reader(model, getattr(self._decode, "slice_body", None))
         self._drafter = drafter if may_rewind(self._new_caches()) else None
+        self._sight = sight
         self.reset()
 
     @property
@@ -180,9 +184,7 @@ class Runner:
 
     def draw(self, join: Join, copied: Snapshot) -> Drawn:
         """A row's next token from a copy of its logits; waited for."""
-        sampler = BatchSampler()
-        sampler.arrange([_sampled_row(join)])
-        (drawn,) = submit_draw((join.row_id,), sampler, copied.arrays[0]).read(self._token_bytes)
+        (drawn,) = submit_first_draw([join], copied.arrays[0]).read(self._token_bytes)
         return drawn
 
     def reset(self) -> None:
@@ -319,11 +321,12 @@ class Runner:
             if not self._together_bytes:  # to wait here at every slice costs more than they take
                 row_caches.make_room(caches, Apart(), num_tokens=one.width)
         token_ids = mx.array(one.token_ids, mx.uint32)
-        if one.draws and self._reader.logits is not None:
+        if one.images:
+            assert self._sight is not None, "intake lets no image through for a model that is blind"
+            self._sight.read(one, caches)
+        elif one.draws and self._reader.logits is not None:
             logits = self._reader.logits(token_ids, caches)
-            sampler = BatchSampler()
-            sampler.arrange([_sampled_row(join) for join in one.draws])
-            draws.append(submit_draw(one.row_ids, sampler, logits))
+            draws.append(submit_first_draw(one.draws, logits))
             self._note_first(one.draws, one.row_ids, logits)
         else:
             self._reader.read(token_ids, caches)
@@ -353,7 +356,7 @@ class Runner:
 
     def _join(self, joins: tuple[Join, ...]) -> None:
         self._batch.join([self._new_row(join) for join in joins])
-        self._sampled |= {join.row_id: _sampled_row(join) for join in joins}
+        self._sampled |= {join.row_id: sampled_row(join) for join in joins}
         self._verifier.join(joins)
 
     def _new_row(self, join: Join) -> NewRow:
@@ -386,12 +389,3 @@ class Runner:
         seconds = now - max(before.submitted_at, self._last_outcome_at)
         self._last_outcome_at = now
         return Outcome(step=before.step, seconds=seconds, drawn=drawn, num_drafted=num_drafted)
-
-
-def _sampled_row(join: Join) -> SampledRow:
-    return SampledRow(
-        join.sampling,
-        prompt_token_ids=join.prompt_token_ids,
-        output_token_ids=join.output_token_ids,
-        constraint=join.grammar.start(join.output_token_ids) if join.grammar else None,
-    )

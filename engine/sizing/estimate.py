@@ -189,6 +189,16 @@ class Estimate:
             rows * (self.row_bytes(tokens + 1) - self.row_bytes(tokens)) for rows, tokens in growing
         )
 
+    @property
+    def image_bytes(self) -> int:
+        """What looking at an image takes, which is free again before its tokens are computed."""
+        if (tower := self.shape.tower) is None:
+            return 0
+        is_fused = self.numbers.may_fuse and tower.head_size in _FUSED_HEAD_SIZES
+        has_scores = not (is_fused or self.numbers.block_scores)
+        looking = tower.bytes_for(self.numbers.compute_bytes, has_scores=has_scores)
+        return int(looking * self.correction.slices[0])
+
     def bundle_bytes(self, num_rows: int, num_tokens: int) -> int:
         """What computing so many whole rows takes, padded to `num_tokens` each, without caches."""
         parts = self.slice_parts(num_tokens, 0, num_rows=num_rows)
@@ -248,7 +258,22 @@ class Estimate:
         each = (self.alone_bytes(most) - self.alone_bytes(few)) / (most - few)
         fixed = self.alone_bytes(most) - windowed - int(most * each)
         grown = int(GROWTH_TOKENS * each) if self.token_bytes else 0
-        return RowNeeds(fixed_bytes=fixed + grown, token_bytes=int(each) + 1, windows=windows)
+        return RowNeeds(
+            fixed_bytes=fixed + grown,
+            token_bytes=int(each) + 1,
+            windows=windows,
+            image_bytes=self._image_needs,
+        )
+
+    @property
+    def _image_needs(self) -> int:
+        """Of a row with images, beyond one without: an image's tokens are computed in one slice."""
+        if (tower := self.shape.tower) is None:
+            return 0
+        most = self.shape.context_limit_tokens or tower.num_tokens
+        slices = (max(tower.num_tokens, SMALLEST_SLICE_TOKENS), SMALLEST_SLICE_TOKENS)
+        whole, smallest = (self.grown_slice_bytes(one, most) for one in slices)
+        return max(self.image_bytes, whole - smallest)
 
     @property
     def _composed_tokens(self) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.sizing import families, fields
+from engine.sizing.images import TowerShape, tower_shape
 from engine.sizing.layers import FullLayers, Layers
 from engine.sizing.text_config import context_limit, text_config
 
@@ -34,6 +35,7 @@ class Shape:
     layers: tuple[Layers, ...]
     context_limit_tokens: int | None = None
     has_own_attention: bool = False
+    tower: TowerShape | None = None  # where it reads images
 
 
 def read_shape(folder: Path) -> Shape:
@@ -60,6 +62,7 @@ def shape_of(config: dict[str, Any]) -> Shape:
             layers=families.cached_layers(text),
             context_limit_tokens=context_limit(config),
             has_own_attention=families.has_own_attention(text),
+            tower=tower_shape(config),
         )
     except (LookupError, TypeError, ValueError, ZeroDivisionError) as error:
         what = str(error).strip("'\"")

@@ -7,7 +7,15 @@ from typing import Any
 import msgspec
 
 from engine.wire.message import Message
-from engine.wire.parts import CacheTier, Grammar, ModelSpec, Priority, Sampling, ToolChoice
+from engine.wire.parts import (
+    CacheTier,
+    Grammar,
+    ModelSpec,
+    Priority,
+    PromptImage,
+    Sampling,
+    ToolChoice,
+)
 
 # What templates get from us, or never: no template option may be called so
 RESERVED_TEMPLATE_OPTIONS = frozenset({"messages", "tools", "documents", "add_generation_prompt"})
@@ -27,8 +35,10 @@ class Generate(Message, frozen=True, kw_only=True):
     suffix.
 
     Messages are OpenAI chat messages: role, content, and where used tool_calls, tool_call_id,
-    name, reasoning_content. With `continues_last` the last one is an assistant's that is begun:
-    the answer is what follows its text. `submitted_at` is Unix time.
+    name, reasoning_content. Content is text, or a list of parts in the order in which they are
+    read: {"type": "text", "text"} and, of users, {"type": "image", "digest"}. With `continues_last`
+    the last one is an assistant's that is begun: the answer is what follows its text.
+    `submitted_at` is Unix time.
 
     Whose prefixes it uses and leaves: its tenant's; with `cache_teams` also those of everybody who
     sends one of these names; with `publication` (an administrator's act) only its system prompt is
@@ -42,6 +52,8 @@ class Generate(Message, frozen=True, kw_only=True):
     submitted_at: float
     sampling: Sampling
     messages: tuple[dict[str, Any], ...] | None = None
+    # What image parts name: JPEG, PNG, WebP or GIF by the SHA-256 of the file, in hex
+    images: dict[str, bytes] = msgspec.field(default_factory=dict)
     continues_last: bool = False
     prompt: str | None = None
     prompt_token_ids: tuple[int, ...] | None = None
@@ -65,7 +77,8 @@ class Work(Message, frozen=True, kw_only=True):
     """A Generate as intake hands it to the engine: checked, templated, tokenized, its end known.
 
     `boundaries`: token positions, ascending, where other prompts will leave this one: the end of
-    the system prompt and of each turn.
+    the system prompt and of each turn. `images`: ascending; what they show is in `pixels`, by
+    digest, at the model's own size (engine/core/pixels.py).
     """
 
     request_id: str
@@ -87,6 +100,8 @@ class Work(Message, frozen=True, kw_only=True):
     has_thought: bool = False  # the template has already closed it again
     deadline_at: float | None = None
     boundaries: tuple[int, ...] = ()
+    images: tuple[PromptImage, ...] = ()
+    pixels: dict[str, bytes] = msgspec.field(default_factory=dict)
     cache_teams: tuple[str, ...] = ()
     publication: str | None = None
 

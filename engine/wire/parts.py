@@ -183,6 +183,15 @@ class ToolCallPart(Part, frozen=True, kw_only=True):
     name: str | None = None
 
 
+class PromptImage(Part, frozen=True, kw_only=True):
+    """An image among a prompt's tokens: so many from `start` on stand for it. `digest`: the SHA-256
+    of what the model sees of it, in hex."""
+
+    start: int
+    num_tokens: int
+    digest: str
+
+
 class Usage(Part, frozen=True, kw_only=True):
     prompt_tokens: int
     cached_tokens: int = 0
@@ -223,12 +232,14 @@ class Correction(Part, frozen=True, kw_only=True):
 class RowNeeds(Part, frozen=True, kw_only=True):
     """Memory that one row of a model needs by its length, alone and in the smallest slices.
 
-    `windows`: (tokens, bytes each) of layers that keep only so many tokens.
+    `windows`: (tokens, bytes each) of layers that keep only so many tokens. `image_bytes`: what
+    looking at an image takes besides.
     """
 
     fixed_bytes: int
     token_bytes: int
     windows: tuple[tuple[int, int], ...] = ()
+    image_bytes: int = 0
 
     def bytes_for(self, num_tokens: int) -> int:
         windowed = sum(min(num_tokens, most) * each for most, each in self.windows)

@@ -19,12 +19,14 @@ from accounts.kept import Kept
 from accounts.limits import Limits, allowance_for_request, lock_shared_budgets
 from accounts.models import ApiKey, User
 from accounts.prepared import Given, prepared
+from hosting.actions.image_data import ImageData
 from hosting.actions.limit_refusals import AccessEnded, LimitMet, TooLarge, forbidden_model
 from hosting.actions.meters import Meter, meters_of
 from hosting.actions.waiting import wait_seconds
 from hosting.models import HostedModel
 
 _BYTES_PER_TOKEN = 4  # of usual text: for the early no; intake counts exactly
+_IMAGE_BYTES = 4096  # an image counts as a text of so many: none becomes more tokens
 _SHORT_ANSWER_TOKENS = 256  # with less room than this an answer is not begun, but waits its turn
 _UNKNOWN_CONTEXT_TOKENS = 32_768
 
@@ -172,6 +174,8 @@ def _bytes(content: Any) -> int:
             return sum(_bytes(key) + _bytes(value) for key, value in content.items())
         case list() | tuple():
             return sum(map(_bytes, content))
+        case ImageData():
+            return _IMAGE_BYTES
         case None:
             return 0
     return 4

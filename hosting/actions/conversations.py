@@ -16,6 +16,7 @@ from accounts.prepared import Given, prepared
 from hosting.actions.forgetting import forget
 from hosting.actions.generations import cancel_open, tenant_of
 from hosting.actions.hints import hint
+from hosting.actions.images import delete_unused, images_in_conversations
 from hosting.actions.refusals import Refusal, not_found
 from hosting.actions.tool_servers import switch_servers
 from hosting.models import Conversation, Generation, HostedModel, Message
@@ -48,8 +49,10 @@ def get_generation(user: User, generation_id: uuid.UUID) -> Generation:
 
 
 def messages_of(conversation: Conversation) -> list[Message]:
-    """All branches, oldest first, with their generations and calls of tools."""
+    """All branches, oldest first, with their generations, images and calls of tools."""
     messages = list(conversation.messages.select_related("generation"))
+    asked = [one for one in messages if one.role == Message.Role.USER]
+    prefetch_related_objects(asked, "message_images__image")
     holders = [one for one in messages if one.role == Message.Role.TOOL]
     prefetch_related_objects(holders, "calls")  # most conversations have none
     return messages
@@ -96,7 +99,9 @@ def delete_conversations(conversations: Sequence[Conversation]) -> None:
         cancel_open(generations)
         ended = generations.exclude(state__in=Generation.OPEN_STATES)  # the others when they end
         requests = [str(pk) for pk in ended.values_list("pk", flat=True)]
+        images = images_in_conversations(ids)
         Conversation.objects.filter(pk__in=ids).delete()
+        delete_unused(images)
         forget(tenant=tenant_of(person_id), request_ids=requests)
         for conversation_id in ids:
             transaction.on_commit(

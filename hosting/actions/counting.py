@@ -9,6 +9,7 @@ from typing import Any
 from engine import wire
 from hosting.actions.admission import check_may_use
 from hosting.actions.generations import tenant_of
+from hosting.actions.image_parts import wire_form
 from hosting.actions.orders import Order
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import HostedModel
@@ -23,7 +24,7 @@ def start_count(order: Order) -> str:
     return _submit(
         order.model,
         tenant=tenant_of(order.user.pk),
-        messages=order.messages,
+        **wire_form(order.messages),
         continues_last=order.continues_last,
         tools=order.tools,
         template_options=order.model.template_options | order.template_options,

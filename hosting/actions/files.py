@@ -17,7 +17,7 @@ from django.utils import timezone
 from accounts.models import User
 from hosting.actions import file_bytes
 from hosting.actions.refusals import Refusal, not_found
-from hosting.models import Batch, StoredFile
+from hosting.models import Batch, Image, StoredFile
 
 _ROWS_AT_ONCE = 500
 _ORPHAN_SECONDS = 24 * 3600.0  # no upload takes longer
@@ -33,7 +33,8 @@ class FileTooLarge(Refusal):
 class TooManyFiles(Refusal):
     def __init__(self) -> None:
         most = settings.MAX_FILE_BYTES_PER_PERSON // MEGABYTE
-        message = f"Your files may have {most:,} MB together. Delete some that you need no more."
+        message = f"Your files and images may have {most:,} MB together. Delete some files, or "
+        message += "conversations with images, that you need no more."
         super().__init__("storage_limit_exceeded", message, field="file", status=413)
 
 
@@ -48,14 +49,14 @@ def store_file(
     """Bytes first, then the row. Raises Refusal."""
     if num_bytes > settings.MAX_FILE_BYTES:
         raise FileTooLarge
-    _check_total(user, num_bytes)
+    check_total(user, num_bytes)
     file_bytes.check_room(num_bytes)
     file_id = uuid.uuid4()
     file_bytes.write(file_id, chunks)
     with contextlib.ExitStack() as unless_stored, transaction.atomic():
         unless_stored.callback(file_bytes.delete, [file_id])
         User.objects.hold(user.pk)
-        _check_total(user, num_bytes)  # of several at once each sees the ones before it
+        check_total(user, num_bytes)  # of several at once each sees the ones before it
         stored = add_row(
             file_id,
             user_id=user.pk,
@@ -159,11 +160,13 @@ def _delete_orphans() -> None:
     written = Batch.objects.open().values_list("output_file", "error_file")
     known = {file_id for both in written for file_id in both}
     known |= set(StoredFile.objects.values_list("pk", flat=True))
+    known |= set(Image.objects.values_list("pk", flat=True))
     file_bytes.delete(lying - known)
 
 
-def _check_total(user: User, num_bytes: int) -> None:
-    files = StoredFile.objects.of(user.pk).live()
-    used = files.aggregate(total=Sum("num_bytes"))["total"] or 0
+def check_total(user: User, num_bytes: int) -> None:
+    """Of files, and images for messages. Raises Refusal."""
+    kept = (StoredFile.objects.of(user.pk).live(), Image.objects.filter(owner=user))
+    used = sum(rows.aggregate(total=Sum("num_bytes"))["total"] or 0 for rows in kept)
     if used + num_bytes > settings.MAX_FILE_BYTES_PER_PERSON:
         raise TooManyFiles

@@ -328,6 +328,7 @@ def _fields_of(description: FolderDescription) -> dict[str, Any]:
         "context_limit_tokens": description.context_limit_tokens,
         "supports_thinking": description.supports_thinking,
         "supports_tools": description.supports_tools,
+        "supports_images": description.supports_images,
         **{f"default_{name}": value for name, value in description.sampling.items()},
     }
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from engine.sizing.images import sees
 from engine.sizing.text_config import context_limit
 
 _MOST_TOKENS = 2**31  # more is no length but a mistake
@@ -29,6 +30,7 @@ class FolderDescription:
     context_limit_tokens: int | None
     supports_thinking: bool
     supports_tools: bool
+    supports_images: bool
     sampling: dict[str, float]
 
 
@@ -57,6 +59,7 @@ def _describe(path: Path) -> FolderDescription:
         context_limit_tokens=context_limit(config),
         supports_thinking=any(mark in template for mark in _THINKING_MARKS),
         supports_tools="tools" in template,
+        supports_images=sees(path, config),
         sampling=_sampling(_read_json(path / "generation_config.json")),
     )
 

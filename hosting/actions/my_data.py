@@ -16,6 +16,7 @@ from hosting.actions.export import as_json
 from hosting.actions.files import delete_files_of
 from hosting.actions.forgetting import forget
 from hosting.actions.generations import tenant_of
+from hosting.actions.images import delete_images_of
 from hosting.actions.refusals import Refusal
 from hosting.engine_client import EngineUnavailable, get_client
 from hosting.models import Conversation, Generation
@@ -23,11 +24,12 @@ from hosting.models import Conversation, Generation
 _USAGE = ("created_at", "kind", "model_name", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
-def export_of(user: User) -> dict[str, Any]:
-    """Conversations with all branches, keys and factors without secrets, the ledger's lines."""
+def export_of(user: User, *, site: str) -> dict[str, Any]:
+    """Conversations with all branches, keys and factors without secrets, the ledger's lines.
+    `site`: where people reach this server, for images."""
     return {
         "person": {"email": user.email, "name": user.name, "joined": user.date_joined.isoformat()},
-        "conversations": [as_json(one) for one in Conversation.objects.of(user.pk)],
+        "conversations": [as_json(one, site=site) for one in Conversation.objects.of(user.pk)],
         "api_keys": [_key(key) for key in ApiKey.objects.filter(user=user)],
         "sign_in": told_of(user),
         "batches": batches.told_of(user),
@@ -60,6 +62,7 @@ def delete_person(user: User, *, actor: User, address: str) -> None:
         audit.record("person.delete", actor=actor, address=address, target=f"person {user.pk}")
         batches.delete_batches_of(user)
         delete_files_of(user)
+        delete_images_of(user)
         user.delete()
         forget(tenant=tenant, request_ids=ids)
 

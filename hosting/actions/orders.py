@@ -10,6 +10,7 @@ from typing import Any
 from accounts.models import ApiKey, User
 from engine import wire
 from hosting.actions.admission import Terms
+from hosting.actions.image_parts import wire_form
 from hosting.models import Conversation, Generation, HostedModel, Message
 
 # What a model may have a default for: HostedModel.default_*
@@ -39,9 +40,9 @@ class SamplingChoice:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """Everything that a new generation needs to know. Messages are OpenAI's, as on the wire; with
-    `continues_last` the answer goes on where the last one ends. What `can_wait` has the lowest
-    priority.
+    """Everything that a new generation needs to know. Messages are OpenAI's, as on the wire, but
+    with each image itself among the parts (image_parts.py); with `continues_last` the answer goes
+    on where the last one ends. What `can_wait` has the lowest priority.
 
     A raw text to continue has `prompt` (with a `suffix`, the gap before it is filled) or
     `prompt_token_ids` instead of messages.
@@ -96,7 +97,7 @@ def _command(generation: Generation, order: Order, terms: Terms) -> wire.Generat
         priority=wire.Priority(generation.priority),
         submitted_at=time.time(),
         sampling=_sampling(order.model, order.sampling),
-        messages=order.messages,
+        **wire_form(order.messages),
         continues_last=order.continues_last,
         prompt=order.prompt,
         prompt_token_ids=order.prompt_token_ids,

@@ -6,6 +6,8 @@ import uuid
 from collections import defaultdict
 from typing import Any
 
+from hosting.actions.image_data import ImageData
+from hosting.actions.images import images_of
 from hosting.models import Conversation, Message, ToolCall
 
 
@@ -13,12 +15,16 @@ def prompt_of(
     conversation: Conversation, branch: list[Message], *, with_tools: bool
 ) -> tuple[dict[str, Any], ...]:
     """The system prompt and the branch. Answers that never came are left out, and calls that have
-    no result: cut, or passed by. A model without tools is told of no calls."""
+    no result: cut, or passed by. A model without tools is told of no calls. Raises Refusal."""
     system = conversation.system_prompt.strip()
     calls = _calls_of(branch) if with_tools else {}
+    images = images_of(one for one in branch if one.role == Message.Role.USER)
     turns: list[dict[str, Any]] = []
     for message in branch:
-        _add(turns, message, calls)
+        if message.role == Message.Role.USER:
+            turns.append(_asked(message, images.get(message.pk, [])))
+        else:
+            _add(turns, message, calls)
     return ({"role": "system", "content": system}, *turns) if system else tuple(turns)
 
 
@@ -35,11 +41,17 @@ def _calls_of(branch: list[Message]) -> dict[uuid.UUID, list[ToolCall]]:
     return found
 
 
+def _asked(message: Message, images: list[ImageData]) -> dict[str, Any]:
+    """Images first, as models were taught."""
+    if not images:
+        return {"role": "user", "content": message.content}
+    text = [{"type": "text", "text": message.content}] if message.content else []
+    return {"role": "user", "content": [*images, *text]}
+
+
 def _add(
     turns: list[dict[str, Any]], message: Message, calls: dict[uuid.UUID, list[ToolCall]]
 ) -> None:
-    if message.role == Message.Role.USER:
-        turns.append({"role": "user", "content": message.content})
     if message.role != Message.Role.ASSISTANT:
         return
     told = calls.get(message.pk, [])

@@ -22,6 +22,8 @@ from hosting.actions.conversations import (
 from hosting.actions.ended import counting_ended, settle_ended
 from hosting.actions.generations import start_generation
 from hosting.actions.hints import hint
+from hosting.actions.image_parts import check_images
+from hosting.actions.images import ids_in, put_into
 from hosting.actions.orders import Order, SamplingChoice
 from hosting.actions.prompts import prompt_of
 from hosting.actions.refusals import Refusal
@@ -55,6 +57,7 @@ class NewTurn:
     `id`: the message's, as the client names it, so that it may send it again."""
 
     content: str
+    images: tuple[uuid.UUID, ...] = ()
     id: uuid.UUID | None = None
     conversation: uuid.UUID | None = None
     parent: uuid.UUID | None = None
@@ -81,7 +84,7 @@ def send_message(user: User, new: NewTurn) -> Turn:
 def _send_message(user: User, new: NewTurn) -> Turn:
     with transaction.atomic():
         User.objects.hold(user.pk)
-        if new.id is not None and (turn := _known_turn(user, new.id, new.content)):
+        if turn := _known_turn(user, new):
             return turn
         conversation = _conversation_for(user, new)
         parent = _parent_in(conversation, new.parent)
@@ -93,6 +96,7 @@ def _send_message(user: User, new: NewTurn) -> Turn:
             role=Message.Role.USER,
             content=new.content,
         )
+        put_into(user_message, new.images)
         answer = start_answer(user_message, model=model, options=new.options, client=new.client)
     return Turn(conversation=conversation, user_message=user_message, answer=answer)
 
@@ -137,7 +141,9 @@ def _start_title(conversation: Conversation) -> Generation | None:
             user=conversation.owner,
             kind=Generation.Kind.TITLE,
             model=model,
-            messages=title_prompt(question=asked[-1].content, answer=answer.content),
+            messages=title_prompt(
+                question=asked[-1].content or "(an image)", answer=answer.content
+            ),
             sampling=SamplingChoice(temperature=0.0),
             max_tokens=MAX_TOKENS,
             template_options={"enable_thinking": False},
@@ -153,14 +159,17 @@ def _first_answer(conversation: Conversation) -> Message | None:
     return answered.exclude(content="").select_related("generation").first()
 
 
-def _known_turn(user: User, message_id: uuid.UUID, content: str) -> Turn | None:
+def _known_turn(user: User, new: NewTurn) -> Turn | None:
     """What this message began when it came before. Raises Refusal if it is another one's id."""
-    known = Message.objects.filter(pk=message_id).select_related("conversation").first()
+    if new.id is None:
+        return None
+    known = Message.objects.filter(pk=new.id).select_related("conversation").first()
     if known is None:
         return None
     answer = known.children.select_related("generation").first()
     is_own = known.conversation.owner_id == user.pk and known.role == Message.Role.USER
-    if not is_own or known.content != content or answer is None:
+    is_same = (known.content, tuple(ids_in(known))) == (new.content, new.images)
+    if not is_own or not is_same or answer is None:
         message = "Another message has this id. Send each with its own."
         raise Refusal("id_taken", message, field="id", status=409)
     return Turn(conversation=known.conversation, user_message=known, answer=answer)
@@ -235,6 +244,8 @@ def start_answer(
         conversation.model_name = model.name
     conversation.updated_at = timezone.now()
     conversation.save(update_fields=["active_leaf", "model_name", "updated_at"])
+    messages = prompt_of(conversation, branch_to(question), with_tools=model.supports_tools)
+    check_images(model, messages)
     offered = offered_tools(conversation, model)
     if offered:
         _note_offer(answer, offered, options=options, client=client)
@@ -243,7 +254,7 @@ def start_answer(
             user=conversation.owner,
             kind=Generation.Kind.CHAT,
             model=model,
-            messages=prompt_of(conversation, branch_to(question), with_tools=model.supports_tools),
+            messages=messages,
             tools=tuple(tool.as_openai for tool in offered),
             sampling=options.sampling,
             max_tokens=options.max_tokens,

@@ -53,7 +53,12 @@ class HostedModelAdmin(ModelColumns, ModelActions):
         ),
         (
             "What it can do",
-            {"fields": ["kind", "context_limit_tokens", ("supports_thinking", "supports_tools")]},
+            {
+                "fields": [
+                    *("kind", "context_limit_tokens"),
+                    ("supports_thinking", "supports_tools", "supports_images"),
+                ]
+            },
         ),
         ("Who may use it", {"fields": ["allowed_groups"]}),
         (

@@ -1,7 +1,7 @@
 """A conversation in Anthropic's blocks, as the chat messages that mean the same. In order.
 
     system (text | blocks)          one system message, without Claude Code's billing line
-    user  [tool_result, text, ...]  tool messages and user messages, as they stand
+    user  [tool_result, text, image, ...]  tool messages and user messages, as they stand
     assistant [thinking, text, tool_use]   one assistant message
     system, in the middle           user text in <system-reminder>: hoisting it would move the
                                     whole prefix, and many templates refuse it there
@@ -15,18 +15,28 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from hosting.actions.image_data import ImageData
+from hosting.api.content import (
+    Content,
+    Part,
+    content_of,
+    image_in_base64,
+    joined_contents,
+    text_only,
+)
 from hosting.api.errors import ApiError, invalid, unsupported
 from hosting.api.messages import text_at, without_billing
 from hosting.api.sealing import unsealed
 
 Message = dict[str, Any]
-_READ_AS_TEXT_ONLY = "This server reads text only, not {kind}."
+_NOT_READ = "Text and images are read here, not {kind}."
+_BETWEEN = "\n\n"
 # What only Anthropic's own servers make, and clients send back
 _FOREIGN_BLOCKS = ("redacted_thinking", "server_tool_use", "container_upload", "mcp_tool_use")
 
 
 def chat_messages(messages: Any, *, system: Any = None) -> list[Message]:
-    """Raises ApiError naming the block at fault."""
+    """Raises ApiError or Refusal naming the block at fault."""
     if not isinstance(messages, list) or not messages:
         raise invalid("messages", "There must be at least one message.")
     said: list[Message] = []
@@ -45,7 +55,7 @@ def _append(said: list[Message], message: Message) -> None:
     last = said[-1]
     for text in ("content", "reasoning_content"):
         if parts := [one[text] for one in (last, message) if one.get(text)]:
-            last[text] = "\n\n".join(parts)
+            last[text] = joined_contents(parts, _BETWEEN)
     if calls := [*last.get("tool_calls", ()), *message.get("tool_calls", ())]:
         last["tool_calls"] = calls
 
@@ -54,7 +64,7 @@ def _system_text(system: Any) -> str:
     if system is None or isinstance(system, str):
         return system or ""
     texts = (without_billing(_text_block(*one)) for one in _blocks(system, "system"))
-    return "\n\n".join(filter(None, texts))
+    return _BETWEEN.join(filter(None, texts))
 
 
 def _turn(message: Any, where: str, *, is_first: bool) -> Iterator[Message]:
@@ -67,7 +77,7 @@ def _turn(message: Any, where: str, *, is_first: bool) -> Iterator[Message]:
         case "assistant":
             yield _assistant(content, f"{where}.content")
         case "system":
-            yield _instruction(_joined(content, f"{where}.content"), is_first=is_first)
+            yield _instruction(_text(content, f"{where}.content"), is_first=is_first)
         case _:
             raise invalid(f"{where}.role", "The role must be user, assistant or system.")
 
@@ -79,31 +89,31 @@ def _instruction(text: str, *, is_first: bool) -> Message:
 
 
 def _user(content: Any, where: str) -> Iterator[Message]:
-    texts: list[str] = []
+    parts: list[Part] = []
     for block, at in _blocks(content, where):
         if block.get("type") != "tool_result":
-            texts.append(_foreign_text(block, at))
+            parts.append(_part(block, at))
             continue
-        if texts:
-            yield _user_text(texts)
-            texts = []
+        if parts:
+            yield _user_message(parts)
+            parts = []
         yield _tool_result(block, at)
-    if texts:
-        yield _user_text(texts)
+    if parts:
+        yield _user_message(parts)
 
 
-def _user_text(texts: list[str]) -> Message:
-    return {"role": "user", "content": "\n\n".join(texts)}
+def _user_message(parts: list[Part]) -> Message:
+    return {"role": "user", "content": content_of(parts, _BETWEEN)}
 
 
 def _tool_result(block: Message, where: str) -> Message:
-    text = _joined(block.get("content") or "", f"{where}.content")
-    if block.get("is_error") and not text:
-        text = "The tool failed."
+    content = _joined(block.get("content") or "", f"{where}.content")
+    if block.get("is_error") and not content:
+        content = "The tool failed."
     return {
         "role": "tool",
         "tool_call_id": text_at(block.get("tool_use_id"), f"{where}.tool_use_id"),
-        "content": text,
+        "content": content,
     }
 
 
@@ -152,24 +162,42 @@ def _tool_call(block: Message, where: str) -> Message:
     }
 
 
-def _joined(content: Any, where: str) -> str:
+def _joined(content: Any, where: str) -> Content:
+    return content_of((_part(block, at) for block, at in _blocks(content, where)), _BETWEEN)
+
+
+def _text(content: Any, where: str) -> str:
     """Blocks that can only be text, as one."""
-    return "\n\n".join(_foreign_text(block, at) for block, at in _blocks(content, where))
+    return text_only(_joined(content, where))
 
 
-def _foreign_text(block: Message, where: str) -> str:
+def _part(block: Message, where: str) -> Part:
     match block.get("type"):
         case "text":
             return _text_block(block, where)
         case "document":
             return _document_text(block, where)
         case "search_result":
-            return _joined(block.get("content") or "", f"{where}.content")
-        case "image" | "audio" | "file" | "container_upload" as kind:
-            raise _not_text(where, kind)
+            return _text(block.get("content") or "", f"{where}.content")
+        case "image":
+            return _image(block.get("source"), f"{where}.source")
+        case "audio" | "file" | "container_upload" as kind:
+            raise _not_read(where, kind)
         case "tool_reference":
             return text_at(block.get("tool_name"), f"{where}.tool_name")
     raise invalid(f"{where}.type", "The type of this block is not known.")
+
+
+def _image(source: Any, where: str) -> ImageData:
+    """What it is its bytes say, whatever `media_type` does."""
+    if not isinstance(source, dict):
+        raise invalid(where, "An image needs a source.")
+    match source.get("type"):
+        case "base64":
+            return image_in_base64(source.get("data"), f"{where}.data")
+        case "url" | "file" as kind:
+            raise unsupported(f"{where}.{kind}", "Images are not fetched: send them in base64.")
+    raise invalid(f"{where}.type", "The source of an image must be base64.")
 
 
 def _document_text(block: Message, where: str) -> str:
@@ -180,12 +208,12 @@ def _document_text(block: Message, where: str) -> str:
         case "text":
             return text_at(source.get("data"), f"{where}.source.data")
         case "content":
-            return _joined(source.get("content"), f"{where}.source.content")
-    raise _not_text(f"{where}.source", "this kind of document")
+            return _text(source.get("content"), f"{where}.source.content")
+    raise _not_read(f"{where}.source", "this kind of document")
 
 
-def _not_text(where: str, kind: str) -> ApiError:
-    return unsupported(where, _READ_AS_TEXT_ONLY.format(kind=kind))
+def _not_read(where: str, kind: str) -> ApiError:
+    return unsupported(where, _NOT_READ.format(kind=kind))
 
 
 def _blocks(content: Any, where: str) -> Iterator[tuple[Message, str]]:

@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from hosting.actions.conversations import get_servable_model
+from hosting.actions.image_parts import check_images
 from hosting.actions.orders import Order
 from hosting.api.answer_form import choose_tools, read_grammar
 from hosting.api.dialect import Caller
@@ -84,11 +85,13 @@ def read_chat_request(body: dict[str, Any], caller: Caller) -> ChatRequest:
         wire_tools(body.get("tools")),
         is_parallel=data.get("parallel_tool_calls", True),
     )
+    model, messages = get_servable_model(data["model"]), wire_messages(body["messages"])
+    check_images(model, messages)
     order = Order(
         user=caller.user,
         kind=Generation.Kind.API,
-        model=get_servable_model(data["model"]),
-        messages=wire_messages(body["messages"]),
+        model=model,
+        messages=messages,
         sampling=sampling_choice(data),
         max_tokens=data.get("max_completion_tokens") or data.get("max_tokens"),
         stop=data.get("stop", ()),

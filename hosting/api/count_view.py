@@ -10,11 +10,13 @@ from rest_framework.request import Request
 from engine import wire
 from hosting.actions.counting import start_count
 from hosting.actions.database_threads import in_database_thread
+from hosting.actions.orders import Order
 from hosting.api import errors
 from hosting.api.answer_view import AwaitedView, caller_of
 from hosting.api.chat_request import ChatRequest
 from hosting.api.dialect import Caller
 from hosting.api.following import Following
+from hosting.api.image_fields import error_of
 from hosting.api.run import ADMISSION_SECONDS
 from hosting.engine_client import EngineUnavailable, StreamLost
 
@@ -27,14 +29,15 @@ class CountView(AwaitedView):
     read: Callable[[dict[str, Any], Caller], ChatRequest]
 
     async def count(self, http_request: Request) -> int:
-        return await _counted(await in_database_thread(self._start)(http_request))
+        order, request_id = await in_database_thread(self._start)(http_request)
+        return await _counted(order, request_id)
 
-    def _start(self, http_request: Request) -> str:
+    def _start(self, http_request: Request) -> tuple[Order, str]:
         chat = self.read(http_request.data, caller_of(http_request))
-        return start_count(chat.orders[0])
+        return chat.orders[0], start_count(chat.orders[0])
 
 
-async def _counted(request_id: str) -> int:
+async def _counted(order: Order, request_id: str) -> int:
     """Raises ApiError."""
     following = Following([request_id])
     try:
@@ -47,5 +50,5 @@ async def _counted(request_id: str) -> int:
         case (_, wire.Counted() as counted):
             return counted.prompt_tokens
         case (_, wire.Refused() as refused):
-            raise errors.of_event(refused)
+            raise error_of(refused, order)
     raise errors.engine_unavailable()

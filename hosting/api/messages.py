@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hosting.actions.image_data import ImageData
+from hosting.api.content import Content, Part, content_of, image_in_url, text_only
 from hosting.api.errors import ApiError, invalid, unsupported
+from hosting.api.result_images import after_results
 
 _ROLES = {
     "system": "system",
@@ -14,14 +17,16 @@ _ROLES = {
     "tool": "tool",
     "function": "tool",
 }
+_WITH_IMAGES = ("user", "tool")
 _BILLING = "x-anthropic-billing-header"
 
 
 def wire_messages(messages: list[Any]) -> tuple[dict[str, Any], ...]:
-    """Raises ApiError naming the message at fault."""
+    """Raises ApiError or Refusal naming the message at fault."""
     if not messages:
         raise invalid("messages", "There must be at least one message.")
-    return tuple(_message(message, f"messages[{index}]") for index, message in enumerate(messages))
+    read = (_message(message, f"messages[{index}]") for index, message in enumerate(messages))
+    return tuple(after_results(read))
 
 
 def wire_tools(tools: list[Any] | None) -> tuple[dict[str, Any], ...]:
@@ -53,7 +58,8 @@ def _message(message: Any, where: str) -> dict[str, Any]:
         raise unsupported(f"{where}.function_call", "Send 'tool_calls' instead.")
     plain: dict[str, Any] = {"role": _ROLES[role]}
     calls = _tool_calls(message, where) if role == "assistant" else []
-    plain["content"] = _content(message.get("content"), where, may_be_absent=role == "assistant")
+    content = _content(message.get("content"), where, may_be_absent=role == "assistant")
+    plain["content"] = content if plain["role"] in _WITH_IMAGES else text_only(content)
     if plain["role"] == "system":
         plain["content"] = without_billing(plain["content"])
     if calls:
@@ -65,26 +71,37 @@ def _message(message: Any, where: str) -> dict[str, Any]:
     return plain
 
 
-def _content(content: Any, where: str, *, may_be_absent: bool) -> str:
+def _content(content: Any, where: str, *, may_be_absent: bool) -> Content:
     if isinstance(content, str):
         return content
     if content is None and may_be_absent:
         return ""
     if isinstance(content, list):
         parts = (_part(part, f"{where}.content[{index}]") for index, part in enumerate(content))
-        return "\n".join(parts)
+        return content_of(parts, "\n")
     raise invalid(f"{where}.content", "The content must be text or a list of parts.")
 
 
-def _part(part: Any, where: str) -> str:
+def _part(part: Any, where: str) -> Part:
+    if isinstance(part, ImageData):  # which another dialect has read
+        return part
     if not isinstance(part, dict):
         raise invalid(where, "A content part must be an object.")
     match part.get("type"):
         case "text" | "refusal" as kind:
             return text_at(part.get(kind), f"{where}.{kind}")
-        case "image_url" | "input_audio" | "file" as kind:
-            raise unsupported(where, f"This model reads text only, not {kind}.")
+        case "image_url":
+            return _image(part.get("image_url"), f"{where}.image_url")
+        case "input_audio" | "file" as kind:
+            raise unsupported(where, f"Text and images are read here, not {kind}.")
     raise invalid(f"{where}.type", "The type of this part is not known.")
+
+
+def _image(image: Any, where: str) -> ImageData:
+    """The model has its own way to see details: what is said of them is ignored."""
+    if not isinstance(image, dict):
+        raise invalid(where, "This must be an object with a url.")
+    return image_in_url(image.get("url"), f"{where}.url")
 
 
 def _tool_calls(message: dict[str, Any], where: str) -> list[dict[str, Any]]:

@@ -64,6 +64,7 @@ def _model(row: HostedModel) -> dict[str, Any]:
         "created": int(row.created_at.timestamp()),
         "owned_by": "hearth",
         "kind": row.kind,
+        "input_modalities": ["text", "image"] if row.supports_images else ["text"],
         "context_length": row.context_limit_tokens,
         "max_model_len": row.context_limit_tokens,
     }

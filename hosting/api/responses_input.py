@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hosting.actions.image_data import ImageData
+from hosting.api.content import Content, Part, content_of, image_in_url, text_only
 from hosting.api.errors import invalid, unsupported
 from hosting.api.messages import text_at
 from hosting.api.responses_tools import chat_name
@@ -30,7 +32,8 @@ _FOREIGN = frozenset(
 
 
 def chat_messages(given: Any, *, instructions: str | None) -> list[dict[str, Any]]:
-    """`given` is text or a list of items. Raises ApiError naming the item at fault."""
+    """`given` is text or a list of items. Raises ApiError or Refusal naming the item at
+    fault."""
     reader = _Reader()
     if instructions:
         reader.add_message("system", instructions)
@@ -50,7 +53,7 @@ class _Reader:
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
 
-    def add_message(self, role: str, content: str) -> None:
+    def add_message(self, role: str, content: Content) -> None:
         """Leading instructions are one system message: most templates know only one."""
         is_leading = all(message["role"] == "system" for message in self.messages)
         if role == "system" and self.messages and is_leading:
@@ -85,10 +88,12 @@ class _Reader:
         if role not in _ROLES:
             raise invalid(f"{where}.role", f"The role must be one of {', '.join(_ROLES)}.")
         content = _content(item.get("content"), f"{where}.content")
-        if role == "assistant":
-            self._assistant(begins="content")["content"] = content
+        if role == "user":
+            self.add_message(role, content)
+        elif role == "assistant":
+            self._assistant(begins="content")["content"] = text_only(content)
         else:
-            self.add_message("system" if role == "developer" else role, content)
+            self.add_message("system", text_only(content))
 
     def _take_call(self, item: dict[str, Any], arguments: str, where: str) -> None:
         name, namespace = text_at(item.get("name"), f"{where}.name"), item.get("namespace")
@@ -132,18 +137,19 @@ def _thoughts(item: dict[str, Any], where: str) -> str:
 
 
 def _joined(parts: Any, where: str) -> str:
-    return _content(parts, where) if parts else ""
+    return text_only(_content(parts, where)) if parts else ""
 
 
-def _content(content: Any, where: str) -> str:
+def _content(content: Any, where: str) -> Content:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "\n".join(_part(part, f"{where}[{place}]") for place, part in enumerate(content))
+        parts = (_part(part, f"{where}[{place}]") for place, part in enumerate(content))
+        return content_of(parts, "\n")
     raise invalid(where, "The content must be text or a list of parts.")
 
 
-def _part(part: Any, where: str) -> str:
+def _part(part: Any, where: str) -> Part:
     if not isinstance(part, dict):
         raise invalid(where, "A content part must be an object.")
     match part.get("type"):
@@ -151,6 +157,15 @@ def _part(part: Any, where: str) -> str:
             return text_at(part.get("text"), f"{where}.text")
         case "refusal":
             return text_at(part.get("refusal"), f"{where}.refusal")
-        case "input_image" | "input_file" | "input_audio" as kind:
-            raise unsupported(where, f"This model reads text only, not {kind}.")
+        case "input_image":
+            return _image(part, where)
+        case "input_file" | "input_audio" as kind:
+            raise unsupported(where, f"Text and images are read here, not {kind}.")
     raise invalid(f"{where}.type", "The type of this part is not known.")
+
+
+def _image(part: dict[str, Any], where: str) -> ImageData:
+    """The model has its own way to see details: what is said of them is ignored."""
+    if part.get("file_id") is not None:
+        raise unsupported(f"{where}.file_id", "Send the image itself, as a data: URL.")
+    return image_in_url(part.get("image_url"), f"{where}.image_url")

@@ -31,6 +31,7 @@ from hosting.actions.web_processes import this_web_process
 from hosting.api import errors
 from hosting.api.dialect import Call, History
 from hosting.api.following import Following, Numbered
+from hosting.api.image_fields import error_of
 from hosting.api.timings import timing_headers
 from hosting.engine_client import EngineUnavailable, StreamLost
 
@@ -51,6 +52,7 @@ class Run:
         self._generations = served.generations
         self._is_repeat = served.is_repeat
         self._key = call.repeat_key
+        self._order = call.orders[0]
         num_letters = sum(len(one.request) for one in served.generations)
         self._admission_seconds = ADMISSION_SECONDS + num_letters / READ_LETTERS_PER_SECOND
         self._reply = call.make_reply(served.generations)
@@ -132,7 +134,7 @@ class Run:
             next_one = await self._following.next(within_seconds=HEARTBEAT_SECONDS)
             await self._hold()
             if next_one is not None:
-                _check_goes_on(next_one[1])
+                self._check_goes_on(next_one[1])
             yield next_one
 
     async def _admission(self) -> None:
@@ -144,7 +146,7 @@ class Run:
             if numbered is None:
                 await in_database_thread(abandon_generations)(self._generations)
                 raise errors.engine_unavailable()
-            _check_goes_on(numbered[1])
+            self._check_goes_on(numbered[1])
             unanswered.discard(numbered[0])
             self._backlog.append(numbered)
 
@@ -153,6 +155,12 @@ class Run:
             return await self._following.next(within_seconds=until - time.monotonic())
         except (EngineUnavailable, StreamLost):
             return None
+
+    def _check_goes_on(self, event: wire.Event) -> None:
+        if isinstance(event, (wire.Refused, wire.Failed)):
+            raise error_of(event, self._order)
+        if isinstance(event, wire.Finished) and event.reason == wire.FinishReason.CANCELLED:
+            raise errors.cancelled()
 
     async def _leave(self) -> None:
         """Stop reading, and cancel what has not ended."""
@@ -233,10 +241,3 @@ async def _begin_when_an_engine_lives(call: Call) -> Served:
         if served is not None:
             return served
     raise errors.engine_unavailable()
-
-
-def _check_goes_on(event: wire.Event) -> None:
-    if isinstance(event, (wire.Refused, wire.Failed)):
-        raise errors.of_event(event)
-    if isinstance(event, wire.Finished) and event.reason == wire.FinishReason.CANCELLED:
-        raise errors.cancelled()

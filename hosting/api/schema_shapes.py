@@ -134,6 +134,7 @@ class Model(serializers.Serializer[Any]):
     created = serializers.IntegerField()
     owned_by = serializers.CharField()
     kind = serializers.ChoiceField(choices=("generate", "embed", "rerank"))
+    input_modalities = serializers.ListField(child=serializers.CharField())
     context_length = serializers.IntegerField(allow_null=True)
     max_model_len = serializers.IntegerField(allow_null=True)
 

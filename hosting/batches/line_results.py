@@ -12,6 +12,7 @@ from engine import wire
 from hosting.api import errors
 from hosting.api.dialect import Call, History
 from hosting.api.errors import ApiError
+from hosting.api.image_fields import error_of
 from hosting.batches import output_lines
 from hosting.batches.output_lines import Results
 from hosting.models import Batch, Generation
@@ -74,7 +75,7 @@ def _error_of(line: Ended, generation: Generation) -> ApiError | None:
         case wire.Finished() if end.reason != wire.FinishReason.CANCELLED:
             return None
         case wire.Refused() | wire.Failed():
-            return errors.of_event(end)
+            return error_of(end, line.call.orders[0])
     if generation.state == Generation.State.CANCELLED:
         return errors.cancelled()
     return errors.internal()

@@ -66,14 +66,18 @@ def _delete(request: HttpRequest, conversation_id: uuid.UUID) -> HttpResponse:
 
 def _export(request: HttpRequest, conversation_id: uuid.UUID) -> HttpResponse:
     row = actions.get_conversation(request.user, conversation_id)
+    site = request.build_absolute_uri("/")
     match request.GET.get("format", "json"):
         case "json":
             response: HttpResponse = JsonResponse(
-                exports.as_json(row), json_dumps_params={"indent": 2, "ensure_ascii": False}
+                exports.as_json(row, site=site),
+                json_dumps_params={"indent": 2, "ensure_ascii": False},
             )
             suffix = "json"
         case "markdown":
-            response = HttpResponse(exports.as_markdown(row), "text/markdown; charset=utf-8")
+            response = HttpResponse(
+                exports.as_markdown(row, site=site), "text/markdown; charset=utf-8"
+            )
             suffix = "md"
         case _:
             raise Refusal("invalid_value", "The format is json or markdown.", field="format")

@@ -89,7 +89,10 @@ def my_data(request: HttpRequest) -> HttpResponse:
 @require_GET
 def export(request: HttpRequest) -> HttpResponse:
     record_of(request, "person.export", target=request.user)
-    response = JsonResponse(export_of(request.user), json_dumps_params={"ensure_ascii": False})
+    response = JsonResponse(
+        export_of(request.user, site=request.build_absolute_uri("/")),
+        json_dumps_params={"ensure_ascii": False},
+    )
     response["Content-Disposition"] = 'attachment; filename="hearth-my-data.json"'
     return response
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.views.decorators.csrf import ensure_csrf_cookie
 
 from accounts.models import ApiKey, Policy
+from hosting.actions.images import MAX_IMAGES_OF_MESSAGE
 from hosting.chat.turns import MAX_MESSAGE_CHARACTERS
 
 
@@ -28,6 +29,7 @@ def chat_page(request: HttpRequest, conversation_id: uuid.UUID | None = None) ->
     context = {
         "conversation_id": str(conversation_id) if conversation_id else "",
         "most_characters": MAX_MESSAGE_CHARACTERS,
+        "most_images": MAX_IMAGES_OF_MESSAGE,
         "policy": Policy.objects.current(),
         "expiring_keys": keys.order_by("expires_at"),
     }

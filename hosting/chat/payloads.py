@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hosting.models import Conversation, Generation, HostedModel, Message, ToolCall, ToolServer
+from hosting.models import (
+    Conversation,
+    Generation,
+    HostedModel,
+    Message,
+    ToolCall,
+    ToolServer,
+)
 from hosting.models.conversation import from_a_word
 
 
@@ -44,6 +51,7 @@ def message(row: Message) -> dict[str, Any]:
         "created_at": row.created_at.isoformat(),
         "model": made_by.model_name if made_by else None,
         "generation": generation(made_by) if made_by else None,
+        "images": _images(row),
         "calls": [call(one) for one in row.calls.all()] if row.role == Message.Role.TOOL else [],
     }
 
@@ -91,7 +99,14 @@ def model(row: HostedModel, *, state: str) -> dict[str, Any]:
         "is_default": row.is_default,
         "supports_thinking": row.supports_thinking,
         "supports_tools": row.supports_tools,
+        "supports_images": row.supports_images,
     }
+
+
+def _images(row: Message) -> list[str]:
+    """Their ids."""
+    is_asked = row.role == Message.Role.USER
+    return [str(one.image_id) for one in row.message_images.all()] if is_asked else []
 
 
 def _usage(row: Generation) -> dict[str, int]:

@@ -35,7 +35,8 @@ class NewMessage(serializers.Serializer[Any]):
     id = serializers.UUIDField(required=False, allow_null=True)
     conversation = serializers.UUIDField(required=False, allow_null=True)
     parent = serializers.UUIDField(required=False, allow_null=True)
-    content = Text(max_length=MAX_MESSAGE_CHARACTERS)
+    content = Text(max_length=MAX_MESSAGE_CHARACTERS, allow_blank=True)
+    images = serializers.ListField(child=serializers.UUIDField(), required=False, max_length=100)
     model = Text(required=False, allow_null=True, allow_blank=True)
     options = Options(required=False, allow_null=True)
     system_prompt = Text(required=False, allow_null=True, allow_blank=True, max_length=100_000)
@@ -51,7 +52,8 @@ def _send(request: HttpRequest) -> JsonResponse:
     data = validated(request, NewMessage)
     new = actions.NewTurn(
         id=data.get("id"),
-        content=_said(data["content"]),
+        content=_said(data),
+        images=tuple(data.get("images", ())),
         conversation=data.get("conversation"),
         parent=data.get("parent"),
         model=data.get("model") or "",
@@ -85,8 +87,9 @@ def _cancel(request: HttpRequest, generation_id: uuid.UUID) -> JsonResponse:
     return JsonResponse({}, status=202)
 
 
-def _said(text: str) -> str:
-    if not text.strip():
+def _said(data: dict[str, Any]) -> str:
+    text: str = data["content"]
+    if not text.strip() and not data.get("images"):
         raise Refusal("invalid_value", "A message needs some text.", field="content")
     return text
 

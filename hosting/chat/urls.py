@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from hosting.chat import conversations, models, my_data, pages, tool_calls, turns
+from hosting.chat import conversations, images, models, my_data, pages, tool_calls, turns
 
 urlpatterns = [
     path("", pages.home, name="home"),
@@ -17,6 +17,8 @@ urlpatterns = [
     path("chat/messages/<uuid:message_id>/go-on", tool_calls.go_on),
     path("chat/tool-calls/<uuid:call_id>/decide", tool_calls.decide),
     path("chat/tool-servers", tool_calls.server_list),
+    path("chat/images", images.store),
+    path("chat/images/<uuid:image_id>", images.image),
     path("chat/models", models.model_list),
     path("accounts/data/", my_data.my_data, name="my-data"),
     path("accounts/data/export", my_data.export, name="my-data-export"),

@@ -7,6 +7,7 @@ from hosting.models.forgetting import Forgetting
 from hosting.models.generation import Generation
 from hosting.models.hosted_model import HostedModel
 from hosting.models.idempotency_key import IdempotencyKey
+from hosting.models.image import Image, MessageImage
 from hosting.models.memory_limit import MemoryLimit
 from hosting.models.published_prompt import PublishedPrompt
 from hosting.models.quantisation import Quantisation
@@ -27,8 +28,10 @@ __all__ = [
     "Generation",
     "HostedModel",
     "IdempotencyKey",
+    "Image",
     "MemoryLimit",
     "Message",
+    "MessageImage",
     "PublishedPrompt",
     "Quantisation",
     "QuestionSet",

@@ -114,6 +114,7 @@ class HostedModel(models.Model):
     )
     supports_thinking = models.BooleanField(default=False)
     supports_tools = models.BooleanField(default=False)
+    supports_images = models.BooleanField(default=False)
 
     default_temperature = models.FloatField(
         null=True, blank=True, validators=[MinValueValidator(0), MaxValueValidator(2)]

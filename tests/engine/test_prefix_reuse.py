@@ -87,6 +87,7 @@ class Engine:
         sampling: wire.Sampling = GREEDY,
         max_tokens: int = 8,
         grammar: wire.Grammar | None = None,
+        **fields: Any,
     ) -> str:
         request_id = f"r{next(self._ids)}"
         work = wire.Work(
@@ -101,6 +102,7 @@ class Engine:
             max_tokens=max_tokens,
             boundaries=boundaries,
             grammar=grammar,
+            **fields,
         )
         self.handle.add(Delivery(work=work, fence=1, attempt=1, next_seq=0))
         return request_id

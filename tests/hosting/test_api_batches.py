@@ -122,7 +122,7 @@ async def test_a_person_who_goes_takes_the_batches_along(
     batch = await Batch.objects.aget()
     part = data_folder / "files" / f"{batch.output_file.hex}.part"
     part.touch()
-    (told,) = (await in_database_thread(export_of)(person))["batches"]
+    (told,) = (await in_database_thread(export_of)(person, site="/"))["batches"]
     assert told["id"] == batch.public_id
     await in_database_thread(delete_person)(person, actor=admin_user, address="")
     assert not await Batch.objects.aexists() and not list((data_folder / "files").iterdir())

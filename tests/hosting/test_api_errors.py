@@ -24,7 +24,7 @@ from tests.hosting.scripted_engine import ScriptedEngine, delta
 pytestmark = pytest.mark.usefixtures("model")
 HELLO = {"role": "user", "content": "Hi"}
 GOOD = {"model": "demo", "messages": [HELLO]}
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}
+AUDIO = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
 OLD_CALL = {"role": "assistant", "function_call": {"name": "add", "arguments": "{}"}}
 CUSTOM_TOOL = {"type": "custom", "custom": {"name": "patch"}}
 FUNCTION_CALL = {"type": "function", "id": "c1", "function": {"name": "add", "arguments": "{}"}}
@@ -120,7 +120,7 @@ async def test_a_bad_field_is_named(api: AsyncClient, fields: dict[str, Any], pa
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
-        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "messages[0].content[0]"),
+        ({"messages": [{"role": "user", "content": [AUDIO]}]}, "messages[0].content[0]"),
         ({"ignore_eos": True}, "ignore_eos"),
         ({"functions": [{"name": "add", "parameters": {}}]}, "functions"),
         ({"function_call": {"name": "add"}}, "function_call"),

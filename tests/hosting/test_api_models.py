@@ -15,6 +15,7 @@ DEMO = {
     "object": "model",
     "owned_by": "hearth",
     "kind": "generate",
+    "input_modalities": ["text"],
     "context_length": 4096,
     "max_model_len": 4096,
 }

@@ -23,9 +23,11 @@ from accounts.keys import create_api_key
 from accounts.models import ApiKey, Quota, User
 from hosting import asgi
 from hosting.actions.files import store_file
+from hosting.actions.images import store_image
 from hosting.models import Batch, Conversation, Generation, HostedModel, Message, ToolCall
 from tests.accounts.factors import add_app, add_codes, add_passkey, just_confirmed
 from tests.hosting.scripted_engine import ScriptedEngine
+from tests.pictures import PNG
 
 
 class Who(Enum):
@@ -106,6 +108,8 @@ WHO_MAY = {
     "accounts/sign-out/elsewhere/": Who.SIGNED_IN,
     "chat/conversations": Who.SIGNED_IN,
     "chat/messages": Who.SIGNED_IN,
+    "chat/images": Who.SIGNED_IN,
+    "chat/images/<uuid:image_id>": Who.OWNER,
     "chat/models": Who.SIGNED_IN,
     "chat/tool-servers": Who.SIGNED_IN,
     "c/<uuid:conversation_id>": Who.OWNER,
@@ -185,6 +189,7 @@ def named(person: User, model: HostedModel) -> dict[str, Any]:
         "message_id": message.pk,
         "generation_id": generation.pk,
         "call_id": call.pk,
+        "image_id": store_image(person, PNG).pk,
         "key_id": create_api_key(user=person, name="laptop")[0].pk,
         "invitation_id": invite(root, role="member")[0].pk,
         "user_id": create_service_account("cron", by=root).pk,

@@ -117,6 +117,7 @@ def make_handle(
     runner = Runner(
         model.model,
         decode=decoding(name),
+        sight=model.sight,
         token_bytes=real.token_bytes,
         runs_ahead=runs_ahead,
         drafter=drafter,

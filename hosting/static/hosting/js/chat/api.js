@@ -6,7 +6,7 @@
  * @typedef {{id: string, state: "queued" | "running" | "done" | "failed" | "cancelled", finish_reason: string | null,
  *   error: {code: string, detail: string} | null, usage: Usage | null, timings: Timings | null}} Generation
  * @typedef {{id: string, parent: string | null, role: "user" | "assistant" | "tool", content: string, reasoning: string,
- *   tool_calls: any[], created_at: string, model: string | null, generation: Generation | null, calls: ToolCall[]}} Message
+ *   images: string[], tool_calls: any[], created_at: string, model: string | null, generation: Generation | null, calls: ToolCall[]}} Message
  * @typedef {{id: string, server: string, tool: string, arguments: string, state: string, result: string}} ToolCall
  * @typedef {{id: number, name: string, tools: {name: string, description: string}[]}} ToolServer
  * @typedef {{id: string, title: string, updated_at: string, is_pinned: boolean, is_generating: boolean,
@@ -15,7 +15,8 @@
  *   is_pinned: boolean, tool_servers: number[]}} Conversation
  * @typedef {{name: string, display_name: string, state: "loaded" | "loading" | "cold" | "failed" | "fetching",
  *   fraction?: number | null, context_limit_tokens: number | null, is_default: boolean, supports_thinking: boolean,
- *   supports_tools: boolean}} Model
+ *   supports_tools: boolean, supports_images: boolean}} Model
+ * @typedef {{content: string, images: string[]}} Said what a person writes: text, and ids of images
  */
 
 const SIGN_IN = "/accounts/sign-in/";
@@ -44,9 +45,10 @@ function sentenceFor(status) {
 /**
  * @param {string} method
  * @param {string} path
- * @param {{body?: object, keepalive?: boolean}} [options] keepalive: it outlives the page, unless it is long
+ * @param {{body?: object, blob?: Blob, keepalive?: boolean}} [options] blob: sent as it is; keepalive: the request outlives
+ *   the page, unless it is long
  */
-async function send(method, path, { body, keepalive = false } = {}) {
+async function send(method, path, { body, blob, keepalive = false } = {}) {
   const headers = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRFToken"] = csrfToken();
   if (body) headers["Content-Type"] = "application/json";
@@ -54,7 +56,7 @@ async function send(method, path, { body, keepalive = false } = {}) {
   const isShort = !text || text.length <= KEPT_ALIVE_CHARACTERS;
   let response;
   try {
-    response = await fetch(path, { method, headers, keepalive: keepalive && isShort, body: text });
+    response = await fetch(path, { method, headers, keepalive: keepalive && isShort, body: blob ?? text });
   } catch {
     throw new ApiError(0);
   }
@@ -73,6 +75,9 @@ function csrfToken() {
   return document.querySelector('meta[name="csrf-token"]')?.getAttribute("content") ?? "";
 }
 
+/** @param {string} id */
+export const imageAddress = (id) => `/chat/images/${id}`;
+
 export const api = {
   /** @param {{query?: string, before?: string | null}} [page] */
   conversations({ query = "", before = null } = {}) {
@@ -89,6 +94,8 @@ export const api = {
   deleteConversation: (id) => send("DELETE", `/chat/conversations/${id}`, { keepalive: true }),
   /** @param {object} message @returns {Promise<{conversation: Conversation, user_message: Message, answer: Message}>} */
   postMessage: (message) => send("POST", "/chat/messages", { body: message }),
+  /** @param {Blob} blob @returns {Promise<{image: string}>} */
+  storeImage: (blob) => send("POST", "/chat/images", { blob }),
   /** @param {string} id @param {object} choice @returns {Promise<{answer: Message}>} */
   regenerate: (id, choice) => send("POST", `/chat/messages/${id}/regenerate`, { body: choice }),
   /** @param {string} id */

@@ -44,7 +44,7 @@ export class ChatPage {
   constructor() {
     this.thread = new Thread(byId("thread"), {
       onRegenerate: (message) => this.#regenerate(message),
-      onEdit: (message, content) => this.#send(content, message.parent),
+      onEdit: (message, said) => this.#send(said, message.parent),
       onShowVersion: (id) => this.#showVersion(id),
       onDecide: (call, decision) => this.#decide(call, decision),
       onGoOn: (calls) => this.#try(this.#conversation.goOn(calls)),
@@ -58,7 +58,7 @@ export class ChatPage {
       onDeleted: (id) => id === this.#conversation.id && this.#go(null),
     });
     this.composer = new Composer(this.#drafts, {
-      onSend: (text) => this.#send(text, this.#conversation.leaf),
+      onSend: (said) => this.#send(said, this.#conversation.leaf),
       onStop: () => this.#try(this.#conversation.stop()),
       onEditLast: () => this.#editLast(),
     });
@@ -87,7 +87,7 @@ export class ChatPage {
       });
     }
     for (const example of document.querySelectorAll("[data-example]")) {
-      example.addEventListener("click", () => this.#send(example.textContent.trim(), null));
+      example.addEventListener("click", () => this.#send({ content: example.textContent.trim(), images: [] }, null));
     }
     addEventListener("popstate", () => this.#open(conversationInAddress()));
     addEventListener("pagehide", () => {
@@ -190,6 +190,7 @@ export class ChatPage {
     byId("title").textContent = title;
     document.title = title ? `${title} · Hearth` : "Hearth";
     this.composer.showRunning(isBusy);
+    this.composer.attachments.showPath(path);
     this.list.select(id);
     this.#showReady();
   }
@@ -200,17 +201,17 @@ export class ChatPage {
     this.composer.showReady((id === null || details !== null) && Boolean(this.picker?.wasAsked));
   }
 
-  /** @param {string} content @param {string | null} parent */
-  async #send(content, parent) {
+  /** @param {import("./api.js").Said} said @param {string | null} parent */
+  async #send(said, parent) {
     const conversation = this.#conversation;
-    const fault = this.composer.faultOf(content);
-    if (fault) return this.#onSendFailed(conversation, content, new Error(fault));
+    const fault = this.composer.faultOf(said);
+    if (fault) return this.#onSendFailed(conversation, said, new Error(fault));
     const isNew = conversation.id === null;
     const { systemPrompt } = this.settings;
     const message = {
       conversation: conversation.id,
       parent,
-      content,
+      ...said,
       ...this.#choice(),
       ...(isNew && systemPrompt ? { system_prompt: systemPrompt } : {}),
       ...(isNew && this.tools.chosen.length ? { tool_servers: this.tools.chosen } : {}),
@@ -223,7 +224,7 @@ export class ChatPage {
       await sent;
     } catch (error) {
       if (isNew) this.#drafts.systemPrompt = systemPrompt;
-      return this.#onSendFailed(conversation, content, error);
+      return this.#onSendFailed(conversation, said, error);
     }
     this.#ids.forget(message);
     if (isNew) this.#onConversationBegun(conversation);
@@ -239,12 +240,12 @@ export class ChatPage {
   }
 
   /** The text goes back to where it was written; if that was left, it waits there. */
-  #onSendFailed({ id }, content, error) {
+  #onSendFailed({ id }, said, error) {
     if (id !== this.#conversation.id) {
-      this.#drafts.keep(id, content);
+      this.#drafts.keep(id, said);
       return toast(`A message was not sent: ${error.message}`, { action: "Go back", onAction: () => this.#go(id) });
     }
-    this.composer.giveBack(content);
+    this.composer.giveBack(said);
     this.composer.showNotice(error.message, limitsLink(error));
     if (error.code === "model_not_found") this.picker.refresh();
     this.#announcer.say(error.message);
@@ -322,6 +323,7 @@ export class ChatPage {
   #onModel(model, isByPerson) {
     this.settings.showModel(model);
     this.tools.showModel(model);
+    this.composer.attachments.showModel(model, this.picker?.models ?? []);
     this.#showReady();
     if (isByPerson && model) this.#saveDetails({ model: model.name });
     if (isByPerson) this.composer.focus();
@@ -360,7 +362,7 @@ export class ChatPage {
     } catch (error) {
       if (error.status === 404 && conversation === this.#conversation) this.#goFromGone();
     }
-    for (const content of this.#ids.takeArrived(conversation.tree)) this.composer.takeBack(content);
+    for (const said of this.#ids.takeArrived(conversation.tree)) this.composer.takeBack(said);
   }
 
   /** @param {import("./socket.js").ConnectionState} state */

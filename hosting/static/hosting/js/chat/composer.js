@@ -1,9 +1,10 @@
 /**
- * Where the person writes: field, send and stop. Knows not where the text goes.
+ * Where the person writes: field, images, send and stop. Knows not where it goes.
  *
  * What is sent before the page is ready stays in the field, locked, until it is.
  */
 
+import { Attachments } from "./attachments.js";
 import { byId, icon } from "./dom.js";
 import { amount } from "./sentences.js";
 import { autosize, isSendKey } from "./textarea.js";
@@ -15,7 +16,7 @@ export class Composer {
 
   /**
    * @param {import("./drafts.js").Drafts} drafts
-   * @param {{onSend: (text: string) => void, onStop: () => void, onEditLast: () => void}} handlers
+   * @param {{onSend: (said: import("./api.js").Said) => void, onStop: () => void, onEditLast: () => void}} handlers
    */
   constructor(drafts, handlers) {
     this.drafts = drafts;
@@ -24,6 +25,7 @@ export class Composer {
     this.button = byId("send-button");
     this.notice = byId("composer-notice");
     this.fit = autosize(this.field);
+    this.attachments = new Attachments({ onChange: () => this.#onAttached() });
     this.form = byId("composer");
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -35,6 +37,7 @@ export class Composer {
     });
     this.field.addEventListener("keydown", (event) => this.#onKey(event));
     this.field.addEventListener("input", () => this.#onInput());
+    this.attachments.giveBack(drafts.images);
     this.text = this.text || drafts.typed;
     this.#wait(this.form.dataset.early === "sent");
     delete this.form.dataset.early;
@@ -50,23 +53,25 @@ export class Composer {
     this.#onInput();
   }
 
-  /** Before what is typed by now. @param {string} text */
-  giveBack(text) {
-    this.text = [text, this.text].filter(Boolean).join("\n\n");
+  /** Before what is typed by now. @param {import("./api.js").Said} said */
+  giveBack({ content, images }) {
+    this.text = [content, this.text].filter(Boolean).join("\n\n");
+    this.attachments.giveBack(images);
   }
 
-  /** It need not be sent again. @param {string} text as given back */
-  takeBack(text) {
-    if (this.text !== text) return;
-    this.text = "";
+  /** It need not be sent again. @param {import("./api.js").Said} said as given back */
+  takeBack({ content, images }) {
+    if (this.text !== content || this.attachments.ids.join() !== images.join()) return;
+    this.#clear();
     this.showNotice("");
   }
 
-  /** Why this cannot be sent; empty where it can. @param {string} text */
-  faultOf(text) {
+  /** Why this cannot be sent; empty where it can. @param {import("./api.js").Said} said */
+  faultOf({ content, images }) {
     const most = Number(this.field.dataset.mostCharacters);
-    const count = [...text].length; // as the server counts: a smiley is one, and has a length of two
-    return count > most ? `This is too long: it has ${amount(count)} characters, at most ${amount(most)} can be sent.` : "";
+    const count = [...content].length; // as the server counts: a smiley is one, and has a length of two
+    if (count > most) return `This is too long: it has ${amount(count)} characters, at most ${amount(most)} can be sent.`;
+    return this.attachments.faultOf(images);
   }
 
   focus() {
@@ -117,8 +122,24 @@ export class Composer {
     this.#showPossible();
   }
 
+  #clear() {
+    this.text = "";
+    this.attachments.clear();
+  }
+
+  #onAttached() {
+    if (!this.attachments.areOnTheirWay) this.drafts.images = this.attachments.ids;
+    this.#showPossible();
+  }
+
+  /** Whether there is anything to send, and all of it is there. */
+  get #isWritten() {
+    const { ids, areOnTheirWay } = this.attachments;
+    return !areOnTheirWay && Boolean(this.text.trim() || ids.length);
+  }
+
   #showPossible() {
-    this.button.disabled = this.#isWaiting || (!this.#isRunning && !this.text.trim());
+    this.button.disabled = this.#isWaiting || (!this.#isRunning && !this.#isWritten);
   }
 
   /** @param {boolean} isWaiting */
@@ -142,11 +163,11 @@ export class Composer {
 
   #act() {
     if (this.#isRunning) return this.handlers.onStop();
-    const text = this.text.trim();
-    if (!text) return undefined;
+    if (!this.#isWritten) return undefined;
     if (!this.#isReady) return this.#wait(true);
+    const said = { content: this.text.trim(), images: this.attachments.ids };
     this.showNotice("");
-    this.text = "";
-    return this.handlers.onSend(text);
+    this.#clear();
+    return this.handlers.onSend(said);
   }
 }

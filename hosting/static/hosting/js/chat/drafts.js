@@ -15,6 +15,15 @@ export class Drafts {
     keepIfPossible(this.#typedKey, text);
   }
 
+  /** The images beside it. */
+  get images() {
+    return JSON.parse(sessionStorage.getItem(this.#imagesKey) ?? "[]");
+  }
+
+  set images(ids) {
+    keepIfPossible(this.#imagesKey, JSON.stringify(ids));
+  }
+
   /** The system prompt of a chat that has not begun. */
   get systemPrompt() {
     return sessionStorage.getItem(this.#promptKey) ?? "";
@@ -24,21 +33,26 @@ export class Drafts {
     keepIfPossible(this.#promptKey, text);
   }
 
-  /** Until the conversation is open again. @param {string | null} conversation null: a new one @param {string} text */
-  keep(conversation, text) {
-    const both = [this.take(conversation), text].filter(Boolean).join("\n\n");
-    keepIfPossible(this.#unsentKey(conversation), both);
+  /** Until the conversation is open again. @param {string | null} conversation null: a new one @param {import("./api.js").Said} said */
+  keep(conversation, said) {
+    const before = this.take(conversation);
+    const content = [before.content, said.content].filter(Boolean).join("\n\n");
+    keepIfPossible(this.#unsentKey(conversation), JSON.stringify({ content, images: [...before.images, ...said.images] }));
   }
 
-  /** @param {string | null} conversation */
+  /** @param {string | null} conversation @returns {import("./api.js").Said} */
   take(conversation) {
-    const text = sessionStorage.getItem(this.#unsentKey(conversation)) ?? "";
+    const kept = sessionStorage.getItem(this.#unsentKey(conversation));
     sessionStorage.removeItem(this.#unsentKey(conversation));
-    return text;
+    return kept ? JSON.parse(kept) : { content: "", images: [] };
   }
 
   get #typedKey() {
     return `hearth-draft-${this.person}`;
+  }
+
+  get #imagesKey() {
+    return `hearth-images-${this.person}`;
   }
 
   get #promptKey() {
@@ -47,7 +61,7 @@ export class Drafts {
 
   /** @param {string | null} conversation */
   #unsentKey(conversation) {
-    return `hearth-unsent-${this.person}-${conversation ?? "new"}`;
+    return `hearth-not-sent-${this.person}-${conversation ?? "new"}`;
   }
 }
 

@@ -4,18 +4,19 @@
  */
 
 export class MessageIds {
-  /** @type {Map<string, {id: string, content: string}>} what was sent and is not known to have arrived */
+  /** @type {Map<string, {id: string, said: import("./api.js").Said}>} what was sent and is not known to have arrived */
   #unanswered = new Map();
 
-  /** @param {{content: string}} message all that is sent of it */
+  /** @param {import("./api.js").Said} message all that is sent of it */
   of(message) {
     const words = JSON.stringify(message);
-    const known = this.#unanswered.get(words) ?? { id: newId(), content: message.content };
+    const { content, images } = message;
+    const known = this.#unanswered.get(words) ?? { id: newId(), said: { content, images } };
     this.#unanswered.set(words, known);
     return known.id;
   }
 
-  /** It has arrived: the same words are another message from now on. @param {{content: string}} message */
+  /** It has arrived: the same words are another message from now on. @param {import("./api.js").Said} message */
   forget(message) {
     this.#unanswered.delete(JSON.stringify(message));
   }
@@ -24,7 +25,7 @@ export class MessageIds {
   takeArrived(tree) {
     const arrived = [...this.#unanswered].filter(([, { id }]) => tree.get(id));
     for (const [words] of arrived) this.#unanswered.delete(words);
-    return arrived.map(([, { content }]) => content);
+    return arrived.map(([, { said }]) => said);
   }
 }
 

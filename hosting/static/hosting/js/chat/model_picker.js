@@ -128,6 +128,7 @@ export class ModelPicker {
         model.context_limit_tokens ? badge(`${amount(model.context_limit_tokens)} tokens`) : null,
         model.supports_thinking ? badge("thinking") : null,
         model.supports_tools ? badge("tools") : null,
+        model.supports_images ? badge("images") : null,
         model.is_default ? badge("default") : null,
       ),
     );

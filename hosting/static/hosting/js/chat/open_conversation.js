@@ -111,13 +111,13 @@ export class OpenConversation {
   }
 
   /**
-   * @param {{id: string, conversation: string | null, parent: string | null, content: string, model?: string,
-   *   options: object, system_prompt?: string}} message
+   * @param {{id: string, conversation: string | null, parent: string | null, content: string, images: string[],
+   *   model?: string, options: object, system_prompt?: string}} message
    * @returns {Promise<void>} raises ApiError, and then the draft is gone again
    */
   async send(message) {
     const { leaf } = this;
-    this.#showDraft(message.parent, message.content);
+    this.#showDraft(message);
     await this.#perform(
       () => postMessage(message),
       ({ conversation, user_message, answer }) => {
@@ -237,12 +237,12 @@ export class OpenConversation {
     if (this.#isStopWanted) await this.stop();
   }
 
-  /** What was sent is seen at once. @param {string | null} parent @param {string} content */
-  #showDraft(parent, content) {
-    const rest = { reasoning: "", tool_calls: [], calls: [], created_at: new Date().toISOString(), model: null, generation: null };
+  /** What was sent is seen at once. @param {{parent: string | null, content: string, images: string[]}} message */
+  #showDraft({ parent, content, images }) {
+    const rest = { reasoning: "", images: [], tool_calls: [], calls: [], created_at: new Date().toISOString(), model: null, generation: null };
     const generation = { id: "", state: "queued", finish_reason: null, error: null, usage: null, timings: null };
     this.tree.upsert([
-      { ...rest, id: DRAFT_USER, parent, role: "user", content },
+      { ...rest, id: DRAFT_USER, parent, role: "user", content, images },
       { ...rest, id: DRAFT_ANSWER, parent: DRAFT_USER, role: "assistant", content: "", generation },
     ]);
     this.leaf = DRAFT_ANSWER;

@@ -86,7 +86,7 @@ export function amount(count) {
 }
 
 const ERROR_SENTENCES = {
-  invalid_value: "A setting of this request is not valid.",
+  invalid_value: "Something in this request is not valid.",
   context_length_exceeded: "The conversation is too long for this model.",
   model_not_found: "This model is not available. Choose another one.",
   model_load_failed: "The model could not be loaded.",
@@ -99,10 +99,12 @@ const ERROR_SENTENCES = {
   engine_error: "The engine met a fault.",
 };
 
+const IMAGE_PLACE = /messages\[\d+\]\.content\[(\d+)\]/g; // a message's images come before its words
+
 /** @param {{code: string, detail: string}} error */
 export function errorSentence({ code, detail }) {
   const sentence = ERROR_SENTENCES[code] ?? "The answer failed.";
-  return detail ? `${sentence} ${detail}` : sentence;
+  return detail ? `${sentence} ${detail.replace(IMAGE_PLACE, (_, place) => `Image ${Number(place) + 1}`)}` : sentence;
 }
 
 /** What to say under an answer that did not end by itself. @param {string | null} finishReason */

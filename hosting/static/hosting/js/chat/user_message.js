@@ -1,5 +1,6 @@
-/** One message of the person: its text, editing it into a new branch, its versions. */
+/** One message of the person: its text and images, editing it into a new branch, its versions. */
 
+import { imageAddress } from "./api.js";
 import { copyButton } from "./clipboard.js";
 import { element, iconButton } from "./dom.js";
 import { autosize, isSendKey } from "./textarea.js";
@@ -8,12 +9,13 @@ import { VersionSwitch } from "./version_switch.js";
 export class UserMessageView {
   /**
    * @param {import("./api.js").Message} message
-   * @param {{onEdit: (message: any, content: string) => void, onShowVersion: (id: string) => void}} actions
+   * @param {{onEdit: (message: any, said: import("./api.js").Said) => void, onShowVersion: (id: string) => void}} actions
    */
   constructor(message, actions) {
     this.message = message;
     this.actions = actions;
-    this.bubble = element("div", { class: "bubble" }, message.content);
+    this.bubble = element("div", { class: "bubble", hidden: !message.content }, message.content);
+    this.images = element("div", { class: "message-images" }, ...message.images.map(shownImage));
     this.versions = new VersionSwitch(actions.onShowVersion);
     this.editButton = iconButton("Edit message", "pencil", () => this.edit());
     this.tools = element(
@@ -26,6 +28,7 @@ export class UserMessageView {
     this.node = element(
       "article",
       { class: "message message-user", "data-id": message.id, "aria-label": "You" },
+      this.images,
       this.bubble,
       this.tools,
     );
@@ -43,7 +46,9 @@ export class UserMessageView {
     const send = () => {
       const content = area.value.trim();
       this.#closeEditor();
-      if (content && content !== this.message.content) this.actions.onEdit(this.message, content);
+      const { images } = this.message;
+      const isSomething = content || images.length;
+      if (isSomething && content !== this.message.content) this.actions.onEdit(this.message, { content, images });
     };
     area.addEventListener("keydown", (event) => {
       if (isSendKey(event)) {
@@ -78,4 +83,14 @@ export class UserMessageView {
     this.tools.hidden = false;
     this.editButton.focus();
   }
+}
+
+/** Opened large in a tab of its own. @param {string} id @param {number} place */
+function shownImage(id, place) {
+  const name = `Image ${place + 1}`;
+  return element(
+    "a",
+    { class: "message-image", href: imageAddress(id), target: "_blank", rel: "noopener", title: `Open ${name.toLowerCase()}` },
+    element("img", { src: imageAddress(id), alt: name }),
+  );
 }
