@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('hosting', '0030_tool_servers'),
+        ('hosting', '0031_cancelled_fetches'),
     ]
 
     operations = [

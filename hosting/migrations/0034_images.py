@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('hosting', '0031_image_readers'),
+        ('hosting', '0033_image_readers'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

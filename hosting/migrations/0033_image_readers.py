@@ -24,7 +24,7 @@ def _config(folder):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("hosting", "0030_tool_servers")]
+    dependencies = [("hosting", "0032_drafts")]
 
     operations = [
         migrations.AddField("hostedmodel", "supports_images", models.BooleanField(default=False)),
