@@ -175,12 +175,12 @@ export class ChatPage {
   #show() {
     const { path, details, isBusy, tree, id } = this.#conversation;
     byId("empty").hidden = path.length > 0 || id !== null;
-    this.thread.show(path, (message) => ({
+    this.thread.show(path, (message, index) => ({
       versions: tree.versions(message),
       answer: message.role === "assistant" ? this.#conversation.answerOf(message) : undefined,
       modelName: this.picker?.displayName(message.model) ?? "",
       isBusy,
-      hasCallsBelow: path[path.indexOf(message) + 1]?.role === "tool",
+      hasCallsBelow: path[index + 1]?.role === "tool",
       isLast: message === path.at(-1),
     }));
     this.#announceCalls();
