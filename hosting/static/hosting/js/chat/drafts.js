@@ -24,6 +24,15 @@ export class Drafts {
     keepIfPossible(this.#promptKey, text);
   }
 
+  /** The tool servers of a chat that has not begun. @returns {number[]} */
+  get toolServers() {
+    return JSON.parse(sessionStorage.getItem(this.#toolsKey) ?? "[]");
+  }
+
+  set toolServers(servers) {
+    keepIfPossible(this.#toolsKey, JSON.stringify(servers));
+  }
+
   /** Until the conversation is open again. @param {string | null} conversation null: a new one @param {string} text */
   keep(conversation, text) {
     const both = [this.take(conversation), text].filter(Boolean).join("\n\n");
@@ -43,6 +52,10 @@ export class Drafts {
 
   get #promptKey() {
     return `hearth-prompt-${this.person}`;
+  }
+
+  get #toolsKey() {
+    return `hearth-tools-${this.person}`;
   }
 
   /** @param {string | null} conversation */
