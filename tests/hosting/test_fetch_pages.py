@@ -53,7 +53,9 @@ def test_how_far_a_download_is_stands_in_the_list_and_on_its_page(
 ) -> None:
     HostedModel.objects.update(fetch_fraction=0.42)
     assert "fetching 42%" in text(page.get(LIST))
-    assert "Fetching 42%" in text(page.get(own_page(model)))
+    html = text(page.get(own_page(model)))
+    assert "Fetching 42%" in html
+    assert "No estimate before its files are here." in html and "Fetch the model again" not in html
 
 
 @pytest.mark.parametrize("path", [LIST, "/admin/hosting/quantisation/"])
@@ -83,12 +85,13 @@ def test_a_download_is_cancelled_from_the_list(page: Client, model: HostedModel,
 
 
 def test_a_download_is_cancelled_from_its_page(page: Client, model: HostedModel) -> None:
-    assert cancel_page(model) in text(page.get(own_page(model)))
+    html = text(page.get(own_page(model)))
+    assert cancel_page(model) in html and f"{LIST}{model.pk}/load/" not in html
     assert DELETED in text(page.get(cancel_page(model), follow=True))
     cancel_fetch(model, by=None)
     html = text(page.get(own_page(model)))
     assert "what was here of it deleted. Fetch it again to begin anew." in html
-    assert cancel_page(model) not in html
+    assert cancel_page(model) not in html and f"{LIST}{model.pk}/fetch/" in html
     assert "They have all ended." in text(page.get(cancel_page(model), follow=True))
 
 
