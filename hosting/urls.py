@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from hosting.api.hello import hello
 from hosting.api.rerank import Rerank
 
 handler400 = "hosting.api.no_view.bad_request"
@@ -13,6 +14,7 @@ urlpatterns = [
     path("v1/", include("hosting.api.urls")),
     path("v2/rerank", Rerank.as_view()),  # as Cohere's clients call it
     path("rerank", Rerank.as_view()),  # and those of vLLM
+    path("api/hello", hello),
     path("", include("hosting.health")),
     path("", include("accounts.urls")),
     path("", include("hosting.batches.urls")),

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -36,6 +37,16 @@ class TooManyFiles(Refusal):
         message = f"Your files and images may have {most:,} MB together. Delete some files, or "
         message += "conversations with images, that you need no more."
         super().__init__("storage_limit_exceeded", message, field="file", status=413)
+
+
+def told_of(user: User) -> list[dict[str, Any]]:
+    """For the person's own export."""
+    names = ("purpose", "filename", "num_bytes")
+    return [
+        {"id": one.public_id, "created_at": one.created_at.isoformat()}
+        | {name: getattr(one, name) for name in names}
+        for one in StoredFile.objects.of(user.pk)
+    ]
 
 
 def store_file(

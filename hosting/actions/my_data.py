@@ -10,10 +10,9 @@ from django.db import transaction
 from accounts import audit
 from accounts.models import ApiKey, UsageRecord, User
 from accounts.second_factors import told_of
-from hosting.actions import batches
+from hosting.actions import batches, files
 from hosting.actions.access import end_open_generations
 from hosting.actions.export import as_json
-from hosting.actions.files import delete_files_of
 from hosting.actions.forgetting import forget
 from hosting.actions.generations import tenant_of
 from hosting.actions.images import delete_images_of
@@ -25,7 +24,8 @@ _USAGE = ("created_at", "kind", "model_name", "prompt_tokens", "cached_tokens", 
 
 
 def export_of(user: User, *, site: str) -> dict[str, Any]:
-    """Conversations with all branches, keys and factors without secrets, the ledger's lines.
+    """Conversations with all branches, keys and factors without secrets, the ledger's lines,
+    and of batches and files what they are: their contents are fetched on the page of batches.
     `site`: where people reach this server, for images."""
     return {
         "person": {"email": user.email, "name": user.name, "joined": user.date_joined.isoformat()},
@@ -33,6 +33,7 @@ def export_of(user: User, *, site: str) -> dict[str, Any]:
         "api_keys": [_key(key) for key in ApiKey.objects.filter(user=user)],
         "sign_in": told_of(user),
         "batches": batches.told_of(user),
+        "files": files.told_of(user),
         "usage": list(_usage(user)),
     }
 
@@ -61,7 +62,7 @@ def delete_person(user: User, *, actor: User, address: str) -> None:
         ids = [str(pk) for pk in Generation.objects.of(user.pk).values_list("pk", flat=True)]
         audit.record("person.delete", actor=actor, address=address, target=f"person {user.pk}")
         batches.delete_batches_of(user)
-        delete_files_of(user)
+        files.delete_files_of(user)
         delete_images_of(user)
         user.delete()
         forget(tenant=tenant, request_ids=ids)

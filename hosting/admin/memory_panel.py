@@ -9,12 +9,14 @@ from django.core.exceptions import NON_FIELD_ERRORS
 from hosting.admin.load_failures import explanation
 from hosting.admin.memory_words import parts_of, sentence_of
 from hosting.admin.model_form import COUNTS_AT_LOAD, SIZES, ModelSettingsForm
+from hosting.models import HostedModel
 
 
 def memory_panel(form: ModelSettingsForm) -> dict[str, Any]:
     """Of a form that has looked at its model."""
     changed = set(form.changed_data) if form.is_bound else set()
     return {
+        "is_away": form.instance.state != HostedModel.State.READY,
         "config_error": explanation(form.config_error) if form.config_error else "",
         "has_bad_sizes": bool(form.is_bound and form.plan is None and form.errors.keys() & SIZES),
         "sentence": sentence_of(form.plan) if form.plan else "",

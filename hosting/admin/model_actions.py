@@ -23,6 +23,7 @@ from hosting.engine_client import EngineUnavailable
 from hosting.models import HostedModel
 
 Change = Callable[[HostedModel], None]
+_OF_FETCHES = ("fetch_this_again", "cancel_fetch_this")
 
 
 class ModelActions(AuditedAdmin):
@@ -31,7 +32,7 @@ class ModelActions(AuditedAdmin):
     actions = ["load", "unload", "reload", "pin", "unpin", "set_default"]
     actions += ["clear_memory", "clear_disk", "fetch_again", "cancel_fetch"]
     actions_detail = ["load_this", "unload_this", "reload_this", "set_default_this"]
-    actions_detail += ["quantise_this", "cancel_fetch_this"]
+    actions_detail += ["quantise_this", *_OF_FETCHES]
 
     @admin.action(description="Load", permissions=["change"])
     def load(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -179,13 +180,20 @@ class ModelActions(AuditedAdmin):
         page = self.cancel_fetch(request, self.only(request, object_id))
         return page or redirect("admin:hosting_hostedmodel_change", object_id)
 
+    @action(description="Fetch again", url_path="fetch", permissions=["change"], icon="download")
+    def fetch_this_again(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        page = self.fetch_again(request, self.only(request, object_id))
+        return page or redirect("admin:hosting_hostedmodel_change", object_id)
+
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[Any]:
-        """Only what is being fetched has the button to cancel that."""
-        offered = super().get_actions_detail(request, object_id)
+        """What can be done to a model whose weights are here, or about those that are not."""
         model = self.get_object(request, str(object_id))
-        if model is not None and model.state == HostedModel.State.FETCHING:
-            return offered
-        return [one for one in offered if not one.action_name.endswith("cancel_fetch_this")]
+        offered = super().get_actions_detail(request, object_id)
+        if model is None or model.state == HostedModel.State.READY:
+            return [one for one in offered if not one.action_name.endswith(_OF_FETCHES)]
+        is_fetching = model.state == HostedModel.State.FETCHING
+        wanted = "cancel_fetch_this" if is_fetching else "fetch_this_again"
+        return [one for one in offered if one.action_name.endswith(wanted)]
 
     def has_quantise_permission(self, request: HttpRequest, object_id: Any = None) -> bool:
         return self.has_add_permission(request)

@@ -9,7 +9,6 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 from django.utils.html import format_html
-from unfold.admin import ModelAdmin
 from unfold.decorators import display
 
 from engine.sizing.shape import UnreadableConfig
@@ -18,6 +17,7 @@ from hosting.actions.model_memory import place_of, plan_of
 from hosting.actions.model_states import SeenModel, seen_models
 from hosting.admin.load_failures import explanation
 from hosting.admin.memory_words import brief_of
+from hosting.admin.under_way import UnderWayList
 from hosting.models import HostedModel
 
 _STATE_COLOURS = {
@@ -40,10 +40,13 @@ class Sight:
     is_readable: bool
 
 
-class ModelColumns(ModelAdmin):
+class ModelColumns(UnderWayList):
     """Engines are asked once for a page of the list."""
 
     list_display = ["title", "state_label", "size", "memory", "rows", "stays", "error"]
+
+    def is_under_way(self) -> bool:
+        return HostedModel.objects.fetching().exists()
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)

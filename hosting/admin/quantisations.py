@@ -17,6 +17,7 @@ from accounts.admin.usage import ReadOnlyAdmin
 from accounts.audit import address_of
 from hosting.actions.quantisations import cancel_copy, way_of
 from hosting.admin.cancelling import cancel_open
+from hosting.admin.under_way import UnderWayList
 from hosting.models import Quantisation
 
 _STATE_COLOURS = {
@@ -27,7 +28,7 @@ _STATE_COLOURS = {
 
 
 @admin.register(Quantisation)
-class QuantisationAdmin(ReadOnlyAdmin):
+class QuantisationAdmin(UnderWayList, ReadOnlyAdmin):
     list_display = ["title", "state_label", "way", "size", "when", "detail"]
     list_filter = ["state", "created_at"]
     empty_help = "The page of a model has a button to quantise it."
@@ -37,6 +38,9 @@ class QuantisationAdmin(ReadOnlyAdmin):
         ("How far", {"fields": ["state", "detail", ("created_at", "ended_at")]}),
     ]
     readonly_fields = ["way", "size"]
+
+    def is_under_way(self) -> bool:
+        return Quantisation.objects.open().exists()
 
     def has_cancel_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("hosting.add_hostedmodel")

@@ -29,6 +29,7 @@ from hosting.models import Benchmark, BenchmarkAnswer, Generation, HostedModel
 
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 600.0  # without an engine, or room in the queue
+NO_ENGINE = "No engine was there for ten minutes."
 _AGAIN_SECONDS = 2.0
 _LEAVE_SECONDS = 5.0
 _MOST_ATTEMPTS = 3
@@ -71,6 +72,7 @@ class Asking:
         self.model = model
         self._stop = stop
         self._ids: list[str] = []
+        self._engine_seen_at = 0.0
 
     def order(self, **fields: Any) -> Order:
         benchmark = self.benchmark
@@ -113,11 +115,12 @@ class Asking:
         while True:
             drop_requests(self._ids)
             self._ids = self._begin(make(), doing, deadline)
+            self._engine_seen_at = time.monotonic()
             self._wait(POLL_SECONDS)
-            self._look_for_others()
+            self._look_at_engines()
             while _are_under_way(self._ids):
                 self._wait(POLL_SECONDS)
-                self._look_for_others()
+                self._look_at_engines()
             outcomes = self._read()
             is_full = any(one.error_code in _QUEUE_FULL for one in outcomes)
             if not is_full or time.monotonic() > deadline:
@@ -131,7 +134,7 @@ class Asking:
                 return begin_requests(self.benchmark, orders, doing=doing)
             except EngineUnavailable:
                 if time.monotonic() > deadline:
-                    raise Failed("No engine was there for ten minutes.") from None
+                    raise Failed(NO_ENGINE) from None
                 self._wait(_AGAIN_SECONDS)
             except BenchmarkChanged:
                 self._check()
@@ -163,10 +166,17 @@ class Asking:
         if is_cancelled:
             raise Cancelled
 
-    def _look_for_others(self) -> None:
-        """Whether somebody else's requests are computed: then this is no quiet machine."""
-        rows = [row for beat in heartbeats() for row in beat.rows]
-        num_others = sum(row.tenant != BENCHMARKS for row in rows)
+    def _look_at_engines(self) -> None:
+        """Raises Failed where there was none for long: what they had would be waited for for ever.
+
+        Where somebody else's requests are computed, this is no quiet machine.
+        """
+        beats, now = heartbeats(), time.monotonic()
+        if beats:
+            self._engine_seen_at = now
+        elif now - self._engine_seen_at > PATIENCE_SECONDS:
+            raise Failed(NO_ENGINE)
+        num_others = sum(row.tenant != BENCHMARKS for beat in beats for row in beat.rows)
         self.benchmark.num_others = max(self.benchmark.num_others, num_others)
 
 

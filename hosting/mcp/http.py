@@ -62,23 +62,36 @@ class Exchange:
                 raise self._why
 
     def _connection(self) -> http.client.HTTPConnection:
-        seconds = min(CONNECT_SECONDS, self._ends_at - time.monotonic())
-        if seconds <= 0:
-            raise self._too_late()
-        made = http.client.HTTPConnection(self._place.host, self._place.port, timeout=seconds)
+        made = http.client.HTTPConnection(self._place.host, self._place.port)
         made.default_port = 443 if self._place.scheme == "https" else 80
         return made
 
     def _connect(self, connection: http.client.HTTPConnection) -> None:
-        """To the address that was checked; the certificate is the name's."""
+        """To an address that was checked; the certificate is the name's."""
         place = self._place
-        made = socket.create_connection((place.address, place.port), connection.timeout)
+        made = self._connected()
         connection.sock = self._socket = made  # which the caller closes
         if place.scheme == "https":
             context = ssl.create_default_context()
             made = context.wrap_socket(made, server_hostname=place.host)
             connection.sock = self._socket = made
         made.settimeout(self._seconds)
+
+    def _connected(self) -> socket.socket:
+        """To the first address that lets us; the last one's reason where none does."""
+        *others, last = self._place.addresses
+        for address in others:
+            with contextlib.suppress(OSError):
+                return self._connected_to(address)
+        return self._connected_to(last)
+
+    def _connected_to(self, address: str) -> socket.socket:
+        if self._why is not None:
+            raise self._why
+        seconds = min(CONNECT_SECONDS, self._left)
+        if seconds <= 0:
+            raise self._too_late()
+        return socket.create_connection((address, self._place.port), seconds)
 
     def _look(self) -> None:
         while not self._is_over.wait(max(0.0, min(_LOOK_SECONDS, self._left))):

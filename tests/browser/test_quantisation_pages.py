@@ -14,6 +14,17 @@ from tests.browser.conftest import OpenPage, accessibility_faults
 from tests.stack import Stack
 from tests.tiny_models import tiny_model_path
 
+_ASK = """
+from engine.sizing.quantising import Way
+from hosting.actions.quantisations import ask_for_copy
+from hosting.models import HostedModel
+ask_for_copy(HostedModel.objects.get(name="unread"), name={name!r}, way=Way(), by=None)
+"""
+_CANCEL = """
+from hosting.actions.quantisations import cancel_copy
+from hosting.models import Quantisation
+cancel_copy(Quantisation.objects.get(name={name!r}), by=None)
+"""
 LOOKS = [(390, "dark"), (1280, "light")]
 
 
@@ -66,3 +77,17 @@ def test_a_copy_is_asked_for_by_keyboard_and_cancelled(
     page.get_by_role("button", name="Cancel copies").click()
     expect(page.get_by_text("Cancelled: 1.")).to_be_visible()
     expect(row).to_contain_text("cancelled")
+
+
+def test_the_list_shows_by_itself_how_far_copies_are(
+    open_page: OpenPage, stack: Stack, model: str
+) -> None:
+    copy = f"small-{uuid.uuid4().hex[:8]}"
+    stack.manage("shell", "-c", _ASK.format(name=copy))
+    page = open_page("/admin/hosting/quantisation/")
+    row = page.get_by_role("row").filter(has_text=copy)
+    row.get_by_role("checkbox").check()
+    expect(row).to_contain_text("running 0%")
+    stack.manage("shell", "-c", _CANCEL.format(name=copy))
+    expect(row).to_contain_text("cancelled")
+    expect(row.get_by_role("checkbox")).to_be_checked()

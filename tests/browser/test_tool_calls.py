@@ -74,6 +74,20 @@ def test_a_call_is_shown_allowed_run_and_answered(
     expect(page.get_by_role("button", name="Tools: 1")).to_be_visible()
 
 
+def test_what_is_switched_on_for_a_new_chat_waits_for_its_first_message(
+    open_chat: OpenChat, tools: RunningServer
+) -> None:
+    chat = opened(open_chat)
+    switch_on(chat.page)
+    chat.page.reload()
+    expect(chat.page.get_by_role("button", name="Tools: 1")).to_be_visible()
+    with chat.page.expect_request("**/chat/messages") as sent:
+        chat.ask("Introduce yourself")
+    assert len(sent.value.post_data_json["tool_servers"]) == 1
+    chat.page.keyboard.press("Control+Shift+O")
+    expect(chat.page.get_by_role("button", name="Tools", exact=True)).to_be_visible()
+
+
 def test_who_is_away_finds_the_question_again(open_chat: OpenChat, tools: RunningServer) -> None:
     chat = asked(opened(open_chat))
     other = open_chat(chat.address)

@@ -18,6 +18,7 @@ from tests.stack import Stack
 from tests.tiny_models import tiny_model_path
 
 pytestmark = pytest.mark.stack
+SOON_SECONDS = 5.0  # a second, on a machine that has nothing else to do
 _CANCEL = """
 from hosting.actions.quantisations import cancel_copy
 from hosting.models import Quantisation
@@ -83,7 +84,7 @@ def test_a_cancelled_copy_leaves_nothing(
 ) -> None:
     begin(stack, unread, name)
     assert stack.manage("shell", "-c", _CANCEL.format(name=name)) == "True"
-    stack.wait_until(lambda: not folders(stack, name), "cleared up", seconds=2)
+    stack.wait_until(lambda: not folders(stack, name), "cleared up", seconds=SOON_SECONDS)
     assert state(stack, name) == "cancelled" and not children(stack)
     assert name not in [model.id for model in client.models.list()]
 

@@ -97,8 +97,9 @@ def test_a_tool_is_called_with_consent_and_the_answer_knows_it(asked: Asked) -> 
 def test_a_worker_that_is_killed_while_a_tool_runs_leaves_a_question(
     asked: Asked, stack: Stack, running: RunningServer
 ) -> None:
-    """The server holds its breath, so the call is under way when the worker dies."""
-    stack.manage("shell", "-c", TIMEOUT_1)
+    """The server holds its breath, so the call is under way when the worker dies: its own time
+    must not be over before we have seen it, and no longer than we like to wait for its loss."""
+    stack.manage("shell", "-c", TIMEOUT_10)
     running.process.send_signal(signal.SIGSTOP)
     try:
         asked.decide()
@@ -132,4 +133,4 @@ def test_redis_lost_after_the_consent_loses_no_call(asked: Asked, stack: Stack) 
     assert asked.ran == ["get_weather Paris"]
 
 
-TIMEOUT_1 = "from hosting.models import ToolServer; ToolServer.objects.update(timeout_seconds=1)"
+TIMEOUT_10 = "from hosting.models import ToolServer; ToolServer.objects.update(timeout_seconds=10)"

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connections
 
 from accounts.models import AuditRecord, UsageRecord, User
 from engine import wire
 from hosting.actions.benchmarks import (
-    NewBenchmark,
     Questions,
     cancel_benchmark,
     delete_benchmark,
-    start_benchmark,
 )
 from hosting.actions.my_data import delete_person
 from hosting.actions.process_locks import locked
 from hosting.actions.refusals import Refusal
-from hosting.actions.settling import settle_generation
 from hosting.benchmarks import asking
 from hosting.benchmarks.figures import shares_of, speed_rows
-from hosting.benchmarks.process import DIED, lock_file, run_all
+from hosting.benchmarks.process import DIED, lock_file
 from hosting.benchmarks.runner import STOPPED
 from hosting.models import (
     BatchAnswer,
@@ -38,87 +32,14 @@ from hosting.models import (
     HostedModel,
     QuestionSet,
 )
+from tests.hosting.benchmark_rig import ITEMS, Worker, begun, run, settle_all
+from tests.hosting.benchmark_rig import _files as _files
+from tests.hosting.benchmark_rig import _quick as _quick
+from tests.hosting.benchmark_rig import data_folder as data_folder
+from tests.hosting.benchmark_rig import root as root
+from tests.hosting.benchmark_rig import worker as worker
 from tests.hosting.scripted_engine import ENDLESS, ScriptedEngine, delta, finished
 from tests.waiting import wait_until
-
-ITEMS = [
-    {"question": "Say it.", "answer": ["Hello world"], "category": "a"},
-    {"question": "Say no.", "answer": ["no"], "category": "b"},
-    {"question": "Which?", "choices": ["Hello world", "x"], "answer": ["A"], "category": "a"},
-]
-CONFIG = '{"vocab_size": 100, "max_position_embeddings": 600, "eos_token_id": [2, 3]}'
-
-
-@pytest.fixture(autouse=True)
-def data_folder(tmp_path: Path, settings: Any) -> None:
-    settings.DATA_DIR = tmp_path
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "POLL_SECONDS", 0.01)
-
-
-@pytest.fixture(autouse=True)
-def _files(model: HostedModel, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(CONFIG)
-    (tmp_path / "generation_config.json").write_text('{"eos_token_id": 3}')
-    HostedModel.objects.update(path=str(tmp_path), context_limit_tokens=None)
-
-
-@pytest.fixture
-def root(transactional_db: None) -> User:
-    return User.objects.create_superuser("root@example.org")
-
-
-def begun(user: User, **changes: Any) -> Benchmark:
-    questions = Questions(name="Three", items=ITEMS)
-    return start_benchmark(
-        NewBenchmark(**({"model_name": "demo", "questions": questions} | changes)), user=user
-    )
-
-
-def settle_all() -> bool:
-    """Whether all have ended."""
-    for one in Generation.objects.open():
-        settle_generation(str(one.pk))
-    return not Generation.objects.open().exists()
-
-
-class Worker:
-    """What Celery's thread does, beside a ledger that the test is."""
-
-    def __init__(self) -> None:
-        self.stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        run_all(self.stop)
-        connections.close_all()
-
-    @property
-    def is_running(self) -> bool:
-        settle_all()
-        return self._thread.is_alive()
-
-    def finish(self) -> None:
-        wait_until(lambda: not self.is_running)
-        self._thread.join()
-
-
-@pytest.fixture
-def worker() -> Iterator[Worker]:
-    made = Worker()
-    yield made
-    made.stop.set()
-    made.finish()
-
-
-def run(benchmark: Benchmark) -> Benchmark:
-    Worker().finish()
-    benchmark.refresh_from_db()
-    return benchmark
 
 
 def test_right_answers_are_counted_and_each_can_be_read(root: User, engine: ScriptedEngine) -> None:
@@ -359,21 +280,6 @@ def test_thinking_is_no_part_of_an_answer(root: User, engine: ScriptedEngine) ->
     thought = delta("no", wire.Channel.REASONING)
     engine.script = (wire.Started(cached_tokens=0), thought, delta("Hello world"), finished())
     assert run(begun(root)).num_right == 2
-
-
-def test_it_runs_without_an_engine_when_one_comes(
-    root: User, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asking, "_AGAIN_SECONDS", 0.01)
-    benchmark = begun(root)
-    other = Worker()
-    wait_until(lambda: Benchmark.objects.filter(state="running").exists())
-    scripted = ScriptedEngine(redis_url)
-    scripted.start()
-    other.finish()
-    scripted.close()
-    benchmark.refresh_from_db()
-    assert (benchmark.state, benchmark.num_asked) == ("done", 3)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from django.test import Client
 
 from accounts.models import AuditRecord, User
 from hosting.actions.hosted_models import add_model, cancel_fetch
-from hosting.models import HostedModel
+from hosting.models import HostedModel, Quantisation
 from tests.engine.transport.rig import Rig
 from tests.hosting.quantising_rig import data_folder as data_folder
 from tests.hosting.quantising_rig import tasks
@@ -53,7 +53,22 @@ def test_how_far_a_download_is_stands_in_the_list_and_on_its_page(
 ) -> None:
     HostedModel.objects.update(fetch_fraction=0.42)
     assert "fetching 42%" in text(page.get(LIST))
-    assert "Fetching 42%" in text(page.get(own_page(model)))
+    html = text(page.get(own_page(model)))
+    assert "Fetching 42%" in html
+    assert "No estimate before its files are here." in html and "Fetch the model again" not in html
+
+
+@pytest.mark.parametrize("path", [LIST, "/admin/hosting/quantisation/"])
+def test_a_list_is_read_again_only_while_something_is_under_way(
+    page: Client, rig: Rig, path: str
+) -> None:
+    assert "under_way_list.js" not in text(page.get(path))
+    model = add_model("org/tiny")
+    Quantisation.objects.create(name="a", estimated_bytes=1, bits=4, group_size=64)
+    assert "under_way_list.js" in text(page.get(path))
+    cancel_fetch(model, by=None)
+    Quantisation.objects.update(state="done")
+    assert "under_way_list.js" not in text(page.get(path))
 
 
 def test_a_download_is_cancelled_from_the_list(page: Client, model: HostedModel, rig: Rig) -> None:
@@ -70,12 +85,13 @@ def test_a_download_is_cancelled_from_the_list(page: Client, model: HostedModel,
 
 
 def test_a_download_is_cancelled_from_its_page(page: Client, model: HostedModel) -> None:
-    assert cancel_page(model) in text(page.get(own_page(model)))
+    html = text(page.get(own_page(model)))
+    assert cancel_page(model) in html and f"{LIST}{model.pk}/load/" not in html
     assert DELETED in text(page.get(cancel_page(model), follow=True))
     cancel_fetch(model, by=None)
     html = text(page.get(own_page(model)))
     assert "what was here of it deleted. Fetch it again to begin anew." in html
-    assert cancel_page(model) not in html
+    assert cancel_page(model) not in html and f"{LIST}{model.pk}/fetch/" in html
     assert "They have all ended." in text(page.get(cancel_page(model), follow=True))
 
 

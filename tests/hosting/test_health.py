@@ -74,6 +74,15 @@ def test_one_good_engine_of_two_is_enough() -> None:
     assert engine_reasons([old, BEAT], now=100.0) == []
 
 
+@pytest.mark.parametrize("method", ["get", "head"])
+def test_programs_that_first_ask_whether_anybody_is_there_are_answered(
+    client: Client, method: str
+) -> None:
+    response = getattr(client, method)("/api/hello")
+    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
+    assert client.post("/api/hello").status_code == 405
+
+
 def test_the_process_answers_without_any_store(client: Client) -> None:
     answer = client.get("/healthz")
     assert (answer.status_code, answer.content) == (200, b"ok\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from django.test import Client
 from accounts.keys import create_api_key
 from accounts.models import AuditRecord, UsageRecord, User
 from engine.transport.connection import connect
+from hosting.actions.files import store_file
 from hosting.models import Conversation, Generation, HostedModel, Message
 from tests.hosting.scripted_engine import ScriptedEngine
 
@@ -35,6 +37,21 @@ def test_the_file_holds_everything_but_secrets(page: Client, talked: None) -> No
     assert data["api_keys"][0]["name"] == "laptop"
     assert len(data["usage"]) == 1
     assert "key_hash" not in response.content.decode()
+
+
+def test_the_file_tells_what_files_there_are(
+    page: Client, person: User, settings: Any, tmp_path: Path
+) -> None:
+    settings.DATA_DIR = tmp_path
+    kept = store_file(person, [b"{}"], filename="requests.jsonl", num_bytes=2)
+    (told,) = json.loads(page.get(f"{URL}export").content)["files"]
+    assert told == {
+        "id": kept.public_id,
+        "created_at": kept.created_at.isoformat(),
+        "purpose": "batch",
+        "filename": "requests.jsonl",
+        "num_bytes": 2,
+    }
 
 
 def test_another_person_gets_their_own_file(strangers_page: Client, talked: None) -> None:

@@ -34,6 +34,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PATIENCE_SECONDS = 60.0
+SOON_SECONDS = 5.0  # a second, on a machine that has nothing else to do
 
 
 @pytest.fixture
@@ -173,9 +174,9 @@ def children() -> list[psutil.Process]:
     return found
 
 
-def test_a_cancelled_copy_ends_within_a_second_and_leaves_nothing(running: Quantisation) -> None:
+def test_a_cancelled_copy_ends_soon_and_leaves_nothing(running: Quantisation) -> None:
     assert cancel_copy(running, by=None)
-    wait_until(lambda: not children() and files() == [], seconds=1.5)
+    wait_until(lambda: not children() and files() == [], seconds=SOON_SECONDS)
     running.refresh_from_db()
     assert running.state == "cancelled"
     assert not cancel_copy(running, by=None)
@@ -199,7 +200,7 @@ def test_a_worker_that_is_told_to_end_leaves_the_copy_to_the_next(
     thread.start()
     wait_until(lambda: files() != [], seconds=PATIENCE_SECONDS)
     stop.set()
-    thread.join(timeout=2)
+    thread.join(timeout=SOON_SECONDS)
     assert not thread.is_alive() and not children() and files() == []
     job.refresh_from_db()
     assert job.state == "running"

@@ -44,6 +44,7 @@ WHO_MAY = {
     "healthz": Who.EVERYBODY,
     "readyz": Who.EVERYBODY,
     "metrics": Who.EVERYBODY,
+    "api/hello": Who.EVERYBODY,
     "v1/openapi.json": Who.EVERYBODY,
     "v1/docs": Who.EVERYBODY,
     "v1/": Who.EVERYBODY,  # says in JSON that there is nothing

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hosting.mcp import addresses
 from hosting.mcp.addresses import ForbiddenAddress, check_url, find_place
 from hosting.mcp.client import Session
 from hosting.mcp.errors import ToolServerError
@@ -22,11 +23,12 @@ PRIVATE = [
     *("127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1"),
     *("[::1]", "[fd00::1]", "[::ffff:127.0.0.1]", "[::ffff:10.0.0.1]"),
     *("2130706433", "0x7f000001", "0177.0.0.1", "127.1", "localhost"),
-    *("[fec0::1]", "192.0.0.192", "192.88.99.1"),
+    *("[fec0::1]", "192.0.0.170", "192.88.99.1"),
 ]
 NEVER = [
     *("0.0.0.0", "169.254.169.254", "[fe80::1]", "[::]", "224.0.0.1", "[ff02::1]"),
     *("255.255.255.255", "240.0.0.1", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]"),
+    *("[fd00:ec2::254]", "[fd20:ce::254]", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
     *("[2002:7f00:1::]", "[64:ff9b::7f00:1]", "[::127.0.0.1]", "2852039166"),
 ]
 BAD = [
@@ -72,6 +74,29 @@ def test_one_forbidden_address_of_a_name_is_enough(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     with pytest.raises(ForbiddenAddress):
         find_place("https://rebinding.example/", may_be_private=False)
+
+
+def test_a_look_up_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    is_over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: is_over.wait() and [])
+    monkeypatch.setattr(addresses, "LOOK_UP_SECONDS", 0.05)
+    with pytest.raises(ToolServerError, match="was not found within"):
+        find_place("https://slow.example/", may_be_private=False)
+    is_over.set()
+
+
+def test_where_the_first_address_does_not_answer_the_next_is_asked(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(raw.url.split(":")[2].split("/")[0])
+    found = [(0, 0, 0, "", (address, port)) for address in ("127.0.0.9", "127.0.0.1")]
+    with monkeypatch.context() as looking_up:
+        looking_up.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        place = find_place(f"http://two.example:{port}/mcp", may_be_private=True)
+    raw.answer = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"
+    with Exchange(place, seconds=5) as exchange, pytest.raises(ToolServerError, match="500"):
+        Session(exchange).begin()
+    assert b"Host: two.example" in raw.heard[0]
 
 
 def test_a_name_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:

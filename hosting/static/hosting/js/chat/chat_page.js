@@ -52,7 +52,7 @@ export class ChatPage {
     this.scroll = new ScrollKeeper(byId("scroller"), byId("thread"), byId("jump"));
     this.sidebar = new Sidebar();
     this.settings = new Settings({ onSystemPrompt: (text) => this.#keepSystemPrompt(text) });
-    this.tools = new ToolPicker({ onChange: (servers) => this.#saveDetails({ tool_servers: servers }) });
+    this.tools = new ToolPicker({ onChange: (servers) => this.#keepToolServers(servers) });
     this.list = new ConversationList({
       onOpen: (id) => this.#go(id),
       onDeleted: (id) => id === this.#conversation.id && this.#go(null),
@@ -141,7 +141,7 @@ export class ChatPage {
     this.composer.showNotice("");
     if (!this.composer.isWaiting) this.composer.giveBack(this.#drafts.take(id));
     this.settings.systemPrompt = id ? "" : this.#drafts.systemPrompt;
-    this.tools.show([]);
+    this.tools.show(id ? [] : this.#drafts.toolServers);
     byId("scroller").setAttribute("aria-busy", String(Boolean(id)));
     this.#show();
     this.composer.focusUnlessTouched();
@@ -175,12 +175,12 @@ export class ChatPage {
   #show() {
     const { path, details, isBusy, tree, id } = this.#conversation;
     byId("empty").hidden = path.length > 0 || id !== null;
-    this.thread.show(path, (message) => ({
+    this.thread.show(path, (message, index) => ({
       versions: tree.versions(message),
       answer: message.role === "assistant" ? this.#conversation.answerOf(message) : undefined,
       modelName: this.picker?.displayName(message.model) ?? "",
       isBusy,
-      hasCallsBelow: path[path.indexOf(message) + 1]?.role === "tool",
+      hasCallsBelow: path[index + 1]?.role === "tool",
       isLast: message === path.at(-1),
     }));
     this.#announceCalls();
@@ -208,22 +208,23 @@ export class ChatPage {
     if (fault) return this.#onSendFailed(conversation, said, new Error(fault));
     const isNew = conversation.id === null;
     const { systemPrompt } = this.settings;
+    const toolServers = this.tools.chosen;
     const message = {
       conversation: conversation.id,
       parent,
       ...said,
       ...this.#choice(),
       ...(isNew && systemPrompt ? { system_prompt: systemPrompt } : {}),
-      ...(isNew && this.tools.chosen.length ? { tool_servers: this.tools.chosen } : {}),
+      ...(isNew && toolServers.length ? { tool_servers: toolServers } : {}),
     };
-    if (isNew) this.#drafts.systemPrompt = "";
+    if (isNew) Object.assign(this.#drafts, { systemPrompt: "", toolServers: [] });
     const sent = conversation.send({ id: this.#ids.of(message), ...message });
     this.scroll.toEnd();
     this.composer.focusUnlessTouched();
     try {
       await sent;
     } catch (error) {
-      if (isNew) this.#drafts.systemPrompt = systemPrompt;
+      if (isNew) Object.assign(this.#drafts, { systemPrompt, toolServers });
       return this.#onSendFailed(conversation, said, error);
     }
     this.#ids.forget(message);
@@ -333,6 +334,12 @@ export class ChatPage {
   #keepSystemPrompt(text) {
     if (this.#conversation.id) this.#saveDetails({ system_prompt: text });
     else this.#drafts.systemPrompt = text;
+  }
+
+  /** The same of what is switched on. @param {number[]} servers */
+  #keepToolServers(servers) {
+    if (this.#conversation.id) this.#saveDetails({ tool_servers: servers });
+    else this.#drafts.toolServers = servers;
   }
 
   /** @param {object} changes of the conversation, if the server knows it yet */

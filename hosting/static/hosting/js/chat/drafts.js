@@ -33,6 +33,15 @@ export class Drafts {
     keepIfPossible(this.#promptKey, text);
   }
 
+  /** The tool servers of a chat that has not begun. @returns {number[]} */
+  get toolServers() {
+    return JSON.parse(sessionStorage.getItem(this.#toolsKey) ?? "[]");
+  }
+
+  set toolServers(servers) {
+    keepIfPossible(this.#toolsKey, JSON.stringify(servers));
+  }
+
   /** Until the conversation is open again. @param {string | null} conversation null: a new one @param {import("./api.js").Said} said */
   keep(conversation, said) {
     const before = this.take(conversation);
@@ -57,6 +66,10 @@ export class Drafts {
 
   get #promptKey() {
     return `hearth-prompt-${this.person}`;
+  }
+
+  get #toolsKey() {
+    return `hearth-tools-${this.person}`;
   }
 
   /** @param {string | null} conversation */

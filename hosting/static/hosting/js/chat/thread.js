@@ -18,7 +18,7 @@ export class Thread {
 
   /**
    * @param {import("./api.js").Message[]} path
-   * @param {(message: import("./api.js").Message) => any} stateOf what a view's update() takes
+   * @param {(message: import("./api.js").Message, index: number) => any} stateOf what a view's update() takes
    */
   show(path, stateOf) {
     const ids = new Set(path.map((message) => message.id));
@@ -32,7 +32,7 @@ export class Thread {
       if (this.container.children[index] !== view.node) {
         this.container.insertBefore(view.node, this.container.children[index] ?? null);
       }
-      view.update(stateOf(message));
+      view.update(stateOf(message, index));
     });
   }
 
