@@ -94,7 +94,7 @@ class DeviceShelf:
         self._at_work = at_work
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
-        return stored_weight_bytes(Path(spec.path), casts_to_float32=self._casts_to_float32)
+        return stored_weight_bytes(_folder(spec), casts_to_float32=self._casts_to_float32)
 
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None:
         return self._peaks(spec).estimate
@@ -102,7 +102,7 @@ class DeviceShelf:
     def _peaks(self, spec: wire.ModelSpec) -> ModelPeaks:
         try:
             return self._estimates.get(
-                Path(spec.path),
+                _folder(spec),
                 self._numbers(spec),
                 makes_vectors=spec.kind is not wire.ModelKind.GENERATE,
                 is_encoder=_is_encoder(spec),
@@ -259,6 +259,14 @@ class DeviceShelf:
         root = root_key(loaded.identity | _precision(spec) | named)
         reuse = PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)
         return SafeReuse(reuse, note_fault=partial(self._prefixes.count_fault, spec.name))
+
+
+def _folder(spec: wire.ModelSpec) -> Path:
+    """Raises LoadFailed."""
+    folder = Path(spec.path)
+    if not folder.is_dir():
+        raise LoadFailed("the model's folder is not on the machine of this engine")
+    return folder
 
 
 def _is_encoder(spec: wire.ModelSpec) -> bool:

@@ -194,6 +194,32 @@ def _state(pair: Pair, engine: str) -> str | None:
     return next((one.state for one in models if one.name == HERE_ONLY), None)
 
 
+def test_engines_alone_on_a_machine_have_no_database_and_publish_nothing(
+    pair: Pair, tmp_path: Path
+) -> None:
+    published = pair.redis.published_models()
+    elsewhere = {
+        "REDIS_URL": pair.url,
+        "HEARTH_DATA_DIR": str(tmp_path),
+        "HEARTH_ENGINES": "far-1,far-2",
+    }
+    up = subprocess.Popen(
+        [sys.executable, "manage.py", "up", "--only", "engine"],
+        cwd=ROOT,
+        env={**pair.stack.environ, **elsewhere},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        pair.wait_for("engine-1", "engine-2", "far-1", "far-2")
+        limits = {beat.memory.limit_bytes for beat in pair.beats().values() if beat.memory}
+        assert len(limits) == 1  # half of the machine's each
+    finally:
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(timeout=30) == 0
+    assert pair.redis.published_models() == published
+    assert not (tmp_path / "db.sqlite3").exists()
+
+
 def test_what_no_engine_can_load_is_refused_with_the_reason(pair: Pair, tmp_path: Path) -> None:
     folder = tmp_path / "torn"
     shutil.copytree(tiny_model_path("tiny-qwen3"), folder)
