@@ -11,7 +11,7 @@ local ROOM_MS = 1000 -- engines ask twice a second
 local LOOK_AGAIN_MS = 100
 local MOST_PASSED = 8 -- times, of one that is awaited for longer than that is worth
 
-local function reach_key(model) return 'hearth:reach:' .. model end -- engine: "longest row, until"
+local function reach_key(model) return 'hearth:reach:' .. model end -- engine: "longest row, 0, until"
 local function room_key(model) return 'hearth:room:' .. model end -- engine: "requests, rows, until"
 local function home_key(prefix) return 'hearth:home:' .. prefix end -- names of engines
 
@@ -19,20 +19,18 @@ local function has_word(words, word)
   return words and string.find(' ' .. words .. ' ', ' ' .. word .. ' ', 1, true) ~= nil
 end
 
--- What each engine has told that still holds, as lists of numbers by name.
+-- What each engine has told that still holds: two numbers by name.
 local function told(key, now)
   local by_name, flat = {}, redis.call('HGETALL', key)
   for i = 1, #flat, 2 do
-    local numbers = {}
-    for number in string.gmatch(flat[i + 1], '%d+') do table.insert(numbers, tonumber(number)) end
-    if numbers[#numbers] > now then by_name[flat[i]] = numbers end
+    local first, second, until_ms = string.match(flat[i + 1], '^(%d+) (%d+) (%d+)$')
+    if until_ms and tonumber(until_ms) > now then by_name[flat[i]] = { tonumber(first), tonumber(second) } end
   end
   return by_name
 end
 
-local function tell(key, engine, numbers, until_ms)
-  redis.call('HSET', key, engine, string.format('%s %.0f', numbers, until_ms))
-  redis.call('PEXPIRE', key, REACH_MS)
+local function tell(key, engine, first, second, until_ms)
+  redis.call('HSET', key, engine, string.format('%.0f %.0f %.0f', first, second, until_ms))
 end
 
 -- Who has read most of a prompt before, and how many tokens. `prefixes`: their names, longest first.
@@ -92,13 +90,16 @@ local function is_in_reach(reach, num_tokens, declined)
   return false
 end
 
-local function is_for_others(view, id)
-  if view.is_alone then return false end
+local function is_beyond(view, least, tokens, declined)
   listen(view)
-  local least, tokens, declined = unpack(redis.call('HMGET', request_key(id), 'least_tokens', 'tokens', 'declined'))
   local num_tokens = (least or 1) + tokens
   if num_tokens <= view.longest and not has_word(declined, view.engine) then return false end
   return is_in_reach(view.reach, num_tokens, declined)
+end
+
+local function is_for_others(view, id)
+  if view.is_alone then return false end
+  return is_beyond(view, unpack(redis.call('HMGET', request_key(id), 'least_tokens', 'tokens', 'declined')))
 end
 
 -- How many requests others have rows for until they have as many in their hands.
@@ -121,8 +122,7 @@ local function is_awaited_at_home(view, homes)
 end
 
 -- For how many ms more it is worth waiting for its home; since an engine first had a row for it.
-local function patience_left(view, id)
-  local until_ms, home_ms = unpack(redis.call('HMGET', request_key(id), 'home_until', 'home_ms'))
+local function patience_left(view, id, home_ms, until_ms)
   if until_ms then return until_ms - view.now end
   redis.call('HSET', request_key(id), 'home_until', string.format('%.0f', view.now + home_ms))
   return tonumber(home_ms)
@@ -133,15 +133,18 @@ end
 local OWN, AWAITED, LEFT = 1, 2, 3
 local function judge(view, id)
   if view.is_alone then return OWN end
-  if is_for_others(view, id) then return LEFT end
-  local homes = redis.call('HGET', request_key(id), 'homes')
+  local least, tokens, declined, homes, home_ms, home_until = unpack(redis.call('HMGET', request_key(id),
+    'least_tokens', 'tokens', 'declined', 'homes', 'home_ms', 'home_until'))
+  if is_beyond(view, least, tokens, declined) then return LEFT end
   local is_home = has_word(homes, view.engine)
   local num_better = num_better_placed(view, is_home and view.num_rows > 0 and HOME_REQUESTS or 0)
   if num_better > 0 and num_better >= redis.call('ZCARD', waiting_key(view.model)) then
     view.look_again_ms = math.min(view.look_again_ms, LOOK_AGAIN_MS)
     return LEFT
   end
-  if homes and not is_home and is_awaited_at_home(view, homes) then return AWAITED, patience_left(view, id) end
+  if homes and not is_home and is_awaited_at_home(view, homes) then
+    return AWAITED, patience_left(view, id, home_ms, home_until)
+  end
   return OWN
 end
 
@@ -176,8 +179,7 @@ end
 local function tell_room(view)
   if view.is_alone then return end
   if view.num_rows > 0 then
-    local numbers = string.format('%.0f %.0f', view.num_requests, view.num_rows)
-    tell(room_key(view.model), view.engine, numbers, view.now + ROOM_MS)
+    tell(room_key(view.model), view.engine, view.num_requests, view.num_rows, view.now + ROOM_MS)
   else
     redis.call('HDEL', room_key(view.model), view.engine)
   end

@@ -57,7 +57,7 @@ class Team:
 
     def __init__(self, rig: Rig, *names: str, num_rows: int = ROWS, is_routed: bool = True) -> None:
         rig.redis.flushall()
-        self.rig = rig
+        self.rig = rig = Rig(rig.url)  # whose intake knows that its group is gone
         self.is_routed = is_routed
         self.num_rows = num_rows
         self.machines = [Machine(rig, name, num_rows) for name in names]
