@@ -56,7 +56,8 @@ def read_config(arguments: Sequence[str], environment: Mapping[str, str]) -> Eng
     name = parser.parse_args(arguments).name
     if not _NAME.fullmatch(name):
         raise BadConfig(
-            f"--name or HEARTH_ENGINE_NAME {name!r}: letters, digits, dot, dash and underscore only"
+            f"--name, HEARTH_ENGINE_NAME or HEARTH_ENGINES {name!r}: "
+            "letters, digits, dot, dash and underscore only"
         )
     daily_bytes = _gibibytes(environment, "HEARTH_CACHE_DAILY_WRITE_GB")
     return EngineConfig(

@@ -97,10 +97,11 @@ class DeviceShelf:
 
     def weight_bytes(self, spec: wire.ModelSpec) -> int:
         """What drafts for it included."""
-        paths = filter(None, (spec.path, spec.draft_path))
-        return sum(
-            stored_weight_bytes(Path(one), casts_to_float32=self._casts_to_float32) for one in paths
-        )
+        folders = [_folder(spec)]
+        if spec.draft_path is not None:
+            folders.append(Path(spec.draft_path))
+        casts = self._casts_to_float32
+        return sum(stored_weight_bytes(one, casts_to_float32=casts) for one in folders)
 
     def estimate(self, spec: wire.ModelSpec) -> Estimate | None:
         return self._peaks(spec).estimate
@@ -108,7 +109,7 @@ class DeviceShelf:
     def _peaks(self, spec: wire.ModelSpec) -> ModelPeaks:
         try:
             return self._estimates.get(
-                Path(spec.path),
+                _folder(spec),
                 self._numbers(spec),
                 makes_vectors=spec.kind is not wire.ModelKind.GENERATE,
                 is_encoder=_is_encoder(spec),
@@ -274,6 +275,14 @@ class DeviceShelf:
         root = root_key(loaded.identity | _precision(spec) | named)
         reuse = PrefixReuse(self._prefixes, runner, spec=spec, root=root, needs=needs)
         return SafeReuse(reuse, note_fault=partial(self._prefixes.count_fault, spec.name))
+
+
+def _folder(spec: wire.ModelSpec) -> Path:
+    """Raises LoadFailed."""
+    folder = Path(spec.path)
+    if not folder.is_dir():
+        raise LoadFailed("the model's folder is not on the machine of this engine")
+    return folder
 
 
 def _is_encoder(spec: wire.ModelSpec) -> bool:

@@ -95,17 +95,11 @@ local function charge(model, class, tenant, cost)
   redis.call('ZINCRBY', key, cost, tenant)
 end
 
--- The first in fairness of a class, of those that `may_take` lets through where it is given. `clock`: the class's.
-local function first_of(model, class, may_take)
-  local last = may_take and MAX_LOOKED_AT - 1 or 0
-  local ring = redis.call('ZRANGE', ring_key(model, class), 0, last, 'WITHSCORES')
-  for i = 1, #ring, 2 do
-    for _, id in ipairs(redis.call('ZRANGE', line_key(model, class, ring[i]), 0, last)) do
-      if not may_take or may_take(id) then
-        return { id = id, class = class, tenant = ring[i], virtual_time = ring[i + 1], clock = ring[2] }
-      end
-    end
-  end
+local function first_of(model, class)
+  local ring = redis.call('ZRANGE', ring_key(model, class), 0, 0, 'WITHSCORES')
+  if #ring == 0 then return nil end
+  local id = redis.call('ZRANGE', line_key(model, class, ring[1]), 0, 0)[1]
+  return { id = id, class = class, tenant = ring[1], clock = ring[2] }
 end
 
 -- For how long the class's oldest request has waited beyond its patience: not the one whose turn it is in the class,
@@ -117,11 +111,11 @@ local function overdue_ms(model, class, now)
   return now - queued_at - PATIENCE_MS[class]
 end
 
--- The next in fairness: the highest class, but every fourth time one of the longest overdue class.
-local function next_fair(model, now, may_take)
+-- The next in fairness: the highest class, but every fourth time one of the longest overdue class. `find_first`: of a class.
+local function next_fair(model, now, find_first)
   local highest, overdue, longest = nil, nil, 0
   for _, class in ipairs(CLASSES) do
-    local first = first_of(model, class, may_take)
+    local first = find_first(model, class)
     if first then
       highest = highest or first
       local ms = overdue_ms(model, class, now)
@@ -145,7 +139,7 @@ end
 local function may_go_before(model, first, id)
   local class, tenant = unpack(redis.call('HMGET', request_key(id), 'priority', 'tenant'))
   if class ~= first.class or not redis.call('ZSCORE', line_key(model, class, tenant), id) then return false end
-  return redis.call('ZSCORE', ring_key(model, class), tenant) - first.virtual_time <= DEFICIT, tenant
+  return redis.call('ZSCORE', ring_key(model, class), tenant) - first.clock <= DEFICIT, tenant
 end
 
 -- The one of `preferred` that may go before `first`, or `first`.
@@ -162,8 +156,8 @@ local function prefer(model, first, preferred, may_take)
   return first
 end
 
-local function take_fair(model, now, preferred, may_take)
-  local first = next_fair(model, now, may_take)
+local function take_fair(model, now, preferred, find_first, may_take)
+  local first = next_fair(model, now, find_first)
   if not first then return nil end
   redis.call('SET', clock_key(model, first.class), first.clock)
   return take_out(model, prefer(model, first, preferred, may_take))

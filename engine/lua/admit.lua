@@ -31,7 +31,7 @@ redis.call('HSET', request_key(id), 'state', 'queued', 'payload', work, 'cost', 
   'prompt_tokens', prompt_tokens, 'deadline_at', deadline_at, 'queued_at', now_ms(), 'least_tokens', least_tokens)
 if kept_prefixes then
   redis.call('HSET', request_key(id), 'kept_prefixes', kept_prefixes)
-  note_homes(id, { unpack(ARGV, 14) }, now_ms())
+  note_homes(id, { unpack(ARGV, 14) })
 end
 await_deadline(id, deadline_at)
 push(model, class, tenant, id) -- first: Redis wakes whom it concerns in this order

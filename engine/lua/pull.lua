@@ -25,7 +25,9 @@ local function take(model, view)
       return id
     end
   end
-  return take_fair(model, now, preferred, function(one) return is_to_take(view, one) end)
+  if view.is_alone then return take_fair(model, now, preferred, first_of, is_own) end
+  local function find_first(_, class) return first_for(view, class) end
+  return take_fair(model, now, preferred, find_first, function(one) return judge(view, one) == OWN end)
 end
 
 local function give_up(id)

@@ -29,7 +29,7 @@ local function add_highest_class(model)
     local first = first_of(model, class)
     if first then
       local num_left = MAX_OF_MODEL
-      local tenants = redis.call('ZRANGEBYSCORE', ring_key(model, class), '-inf', first.virtual_time + DEFICIT,
+      local tenants = redis.call('ZRANGEBYSCORE', ring_key(model, class), '-inf', first.clock + DEFICIT,
         'LIMIT', 0, MAX_TENANTS)
       for _, tenant in ipairs(tenants) do
         num_left = add(model, class, tenant, num_left)

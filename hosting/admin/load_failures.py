@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # A part of the engine's reason, and what helps against it. The first that fits counts.
 _REMEDIES = (
+    ("folder is not on the machine", "Copy it there, or name where it lies: HEARTH_MODEL_FOLDERS."),
     ("the weights need", "Choose a smaller model, or give it more memory."),
     ("config.json", "Without its sizes it is not served. Fetch the model again."),
     ("safetensors", "A file of the weights is missing or cut off. Fetch the model again."),

@@ -18,8 +18,6 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
-from engine.config import read_config
-
 MOST_ENGINES = 64
 _GPUS = Path("/proc/driver/nvidia/gpus")
 
@@ -45,11 +43,9 @@ class Seat:
 def find_seats(environ: Mapping[str, str], *, gpus: Sequence[str]) -> list[Seat]:
     """`gpus`: those that engines can use. Each engine gets one while there are enough.
 
-    Raises ImproperlyConfigured, and BadConfig for a name that cannot be one.
+    Raises ImproperlyConfigured.
     """
     names = _names(environ, num_gpus=len(gpus))
-    for name in names:
-        read_config(["--name", name], environ)
     if len(names) == 1:
         return [Seat(name=names[0])]
     own = [gpus[number % len(gpus)] if gpus else None for number in range(len(names))]

@@ -43,6 +43,7 @@ BENCHMARKS = (
     "zerohit",
     "agent",
     "fleet",
+    "routing",
     "probe",
     "faults",
     "usage",

@@ -16,7 +16,7 @@ from engine.model import direct_step, kernels, snapshots
 from engine.model.memory import DeviceMemory
 from engine.model.quantised_rows import QuantisedRows
 from engine.model.runner import Runner
-from engine.shelf import DeviceShelf
+from engine.shelf import DeviceShelf, LoadFailed
 from engine.sizing import families
 from tests.engine.cache.toys import make_cache
 from tests.engine.devices import needs_quantised_caches
@@ -157,3 +157,11 @@ def test_a_loaded_model_has_the_layers_that_it_has_whatever_its_config_says(
     assert isinstance(handle, ModelHandle)
     assert known_before.row_bytes(1_000) == right.row_bytes(1_000) > 0
     assert known_before.needs() == right.needs()
+
+
+def test_a_folder_that_is_not_there_is_told_without_its_path(tmp_path: Path) -> None:
+    spec = wire.ModelSpec(name="demo", path=str(tmp_path / "nowhere"))
+    for ask in (make_shelf().weight_bytes, make_shelf().estimate):
+        with pytest.raises(LoadFailed, match="folder is not on the machine") as told:
+            ask(spec)
+        assert "nowhere" not in str(told.value)

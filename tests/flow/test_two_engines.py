@@ -168,11 +168,23 @@ def test_a_model_that_one_engine_lacks_is_answered_by_the_others(
         )
         assert all(one.text() for one in running)
         assert pair.busy()["elsewhere"] == 0
+    _tear(shutil.copytree(tiny_model_path("tiny-qwen3"), tmp_path / "torn" / HERE_ONLY))
+    with engine_elsewhere(pair, tmp_path / "fails", HEARTH_MODEL_FOLDERS=str(tmp_path / "torn")):
+        running = start_all(
+            pair.client, HERE_ONLY, [fresh_prompt() for _ in range(9)], max_tokens=32
+        )
+        assert all(one.text() for one in running)
+        wait_until(lambda: _state(pair, "elsewhere") == "failed")
     models = tmp_path / "models"
     shutil.copytree(tiny_model_path("tiny-qwen3"), models / HERE_ONLY)
     with engine_elsewhere(pair, tmp_path / "has", HEARTH_MODEL_FOLDERS=str(models)):
         pair.redis.load_model(HERE_ONLY)
         wait_until(lambda: _state(pair, "elsewhere") == "loaded", seconds=60)
+
+
+def _tear(folder: Path) -> None:
+    weights = next(folder.glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[: weights.stat().st_size // 2])
 
 
 def _register_here_only(pair: Pair, folder: Path) -> None:
@@ -194,12 +206,37 @@ def _state(pair: Pair, engine: str) -> str | None:
     return next((one.state for one in models if one.name == HERE_ONLY), None)
 
 
+def test_engines_alone_on_a_machine_have_no_database_and_publish_nothing(
+    pair: Pair, tmp_path: Path
+) -> None:
+    published = pair.redis.published_models()
+    elsewhere = {
+        "REDIS_URL": pair.url,
+        "HEARTH_DATA_DIR": str(tmp_path),
+        "HEARTH_ENGINES": "far-1,far-2",
+    }
+    up = subprocess.Popen(
+        [sys.executable, "manage.py", "up", "--only", "engine"],
+        cwd=ROOT,
+        env={**pair.stack.environ, **elsewhere},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        pair.wait_for("engine-1", "engine-2", "far-1", "far-2")
+        limits = {beat.memory.limit_bytes for beat in pair.beats().values() if beat.memory}
+        assert len(limits) == 1  # half of the machine's each
+    finally:
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(timeout=30) == 0
+    assert pair.redis.published_models() == published
+    assert not (tmp_path / "db.sqlite3").exists()
+
+
 def test_what_no_engine_can_load_is_refused_with_the_reason(pair: Pair, tmp_path: Path) -> None:
     folder = tmp_path / "torn"
     shutil.copytree(tiny_model_path("tiny-qwen3"), folder)
     pair.stack.manage("add_model", str(folder), "--name", "torn")
-    weights = next(folder.glob("*.safetensors"))
-    weights.write_bytes(weights.read_bytes()[:5000])
+    _tear(folder)
     started = time.monotonic()
     with pytest.raises(APIStatusError, match="safetensors") as refused:
         ask(pair.client, "torn", "Hello", max_tokens=2)

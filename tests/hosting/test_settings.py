@@ -128,6 +128,8 @@ def test_a_wrong_value_is_told_in_a_sentence(tmp_path: Path, variable: str, valu
         ("HEARTH_BIND", "nowhere.invalid"),
         ("HEARTH_WEB_PROCESSES", "two"),
         ("HEARTH_ENGINE_NAME", "my engine"),
+        ("HEARTH_ENGINES", "left,my engine"),
+        ("HEARTH_ENGINES", "0"),
         ("HEARTH_MEMORY_LIMIT_GB", "lots"),
         ("HEARTH_CACHE_DISK_GB", "-1"),
         ("HEARTH_CPU_DTYPE", "bf16"),

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from engine.config import BadConfig
 from hosting.supervisor.engines import Seat, find_seats
 from tests.hosting.test_supervisor_start import parts_of
 
@@ -49,11 +48,6 @@ def test_names_are_as_told() -> None:
 def test_what_cannot_be_is_told(told: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="HEARTH_ENGINES"):
         names(HEARTH_ENGINES=told)
-
-
-def test_a_name_that_cannot_be_one_is_told() -> None:
-    with pytest.raises(BadConfig, match="two words"):
-        names(HEARTH_ENGINES="one,two words")
 
 
 def test_each_engine_is_a_part_of_its_own(tmp_path: Path) -> None:

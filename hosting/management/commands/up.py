@@ -11,9 +11,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts.first_admin import new_setup_url
-from engine.config import BadConfig
+from engine.config import BadConfig, read_config
 from hosting import redis_server
-from hosting.supervisor.engines import find_seats, usable_gpus
+from hosting.supervisor.engines import Seat, find_seats, usable_gpus
 from hosting.supervisor.limits import raise_file_limit
 from hosting.supervisor.locks import AlreadyRunning, PartLocks
 from hosting.supervisor.log import CombinedLog
@@ -58,9 +58,7 @@ class Command(BaseCommand):
 
     def _plan(self, only: str | None) -> tuple[Plan, PartLocks]:
         names = chosen_names(only)
-        # What is wrong there an engine would tell again and again
-        is_computing = "engine" in names
-        seats = find_seats(os.environ, gpus=usable_gpus(os.environ)) if is_computing else []
+        seats = _find_seats() if "engine" in names else []
         place = own_place()
         locks = PartLocks(place.data_dir / "run")
         for name in names:
@@ -77,6 +75,14 @@ class Command(BaseCommand):
             setup_url=new_setup_url,
         )
         return plan, locks
+
+
+def _find_seats() -> list[Seat]:
+    """Raises BadConfig for what an engine would tell, again and again."""
+    seats = find_seats(os.environ, gpus=usable_gpus(os.environ))
+    for seat in seats:
+        read_config(["--name", seat.name], os.environ)
+    return seats
 
 
 def own_place() -> Place:

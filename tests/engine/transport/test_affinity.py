@@ -36,12 +36,12 @@ PLENTY_TOKENS = 2_000_000
 class Machine:
     """An engine: its rows, its cache, and until when it reads."""
 
-    def __init__(self, rig: Rig, name: str) -> None:
+    def __init__(self, rig: Rig, name: str, num_rows: int) -> None:
         self.name = name
         self.cache = make_cache(budget_bytes=4 * PLENTY_TOKENS)
         self.cache.roots["demo"] = root_key({"model": "demo"})
         self.engine = rig.engine(name, weigh=Warmth(self.cache).weigh)
-        self.num_free = ROWS
+        self.num_free = num_rows
         self.reads_until = 0.0
 
 
@@ -55,11 +55,12 @@ class Agent:
 class Team:
     """People whose agents begin alike, ask, use a tool for a while, and ask again."""
 
-    def __init__(self, rig: Rig, *names: str, is_routed: bool = True) -> None:
+    def __init__(self, rig: Rig, *names: str, num_rows: int = ROWS, is_routed: bool = True) -> None:
         rig.redis.flushall()
-        self.rig = rig
+        self.rig = rig = Rig(rig.url)  # whose intake knows that its group is gone
         self.is_routed = is_routed
-        self.machines = [Machine(rig, name) for name in names]
+        self.num_rows = num_rows
+        self.machines = [Machine(rig, name, num_rows) for name in names]
         self.rng = random.Random(1)
         self.numbers = itertools.count()
         self.moments: list[tuple[float, int, str, Agent]] = []
@@ -96,7 +97,7 @@ class Team:
         for entry in self.rig.intake.entries():
             work = make_work(wire.decode(entry.message))
             work = msgspec.structs.replace(work, prompt_token_ids=tuple(agent.prompt))
-            spec = wire.ModelSpec(name="demo", path="/")
+            spec = wire.ModelSpec(name="demo", path="/", max_rows=self.num_rows)
             self.rig.intake.admit(entry, work, spec, is_routed=self.is_routed)
 
     def pull(self) -> None:
@@ -163,6 +164,11 @@ def test_two_engines_find_what_one_would(rig: Rig) -> None:
     assert found >= 0.95 * alone
     assert found > by_chance + 0.05
     assert routed.num_taken == NUM_PEOPLE * AGENTS_EACH * NUM_TURNS
+
+
+def test_where_rows_are_few_and_many_wait_they_find_it_as_well(rig: Rig) -> None:
+    alone = Team(rig, "one", num_rows=4).run()
+    assert Team(rig, "one", "two", num_rows=2).run() >= 0.93 * alone
 
 
 def test_both_engines_work(rig: Rig) -> None:

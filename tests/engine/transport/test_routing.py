@@ -46,8 +46,10 @@ def send(rig: Rig, request_id: str, prompt: tuple[int, ...], **changes: object) 
         rig.intake.admit(entry, work, wire.ModelSpec(name="demo", path="/"), is_routed=True)
 
 
-def answer(rig: Rig, engine: Exchange, request_id: str, prompt: tuple[int, ...]) -> None:
-    send(rig, request_id, prompt)
+def answer(
+    rig: Rig, engine: Exchange, request_id: str, prompt: tuple[int, ...], **changes: object
+) -> None:
+    send(rig, request_id, prompt, **changes)
     assert pull_ids(engine, ROWS) == [request_id]
     emit(engine, request_id, make_delta(1), make_finished())
     engine.pull({"demo": ROWS})
@@ -271,3 +273,31 @@ def test_a_heartbeat_says_how_long_rows_may_be() -> None:
     status = make_status(memory=memory, models=models)
     expected = {"fits": 50, "large": 0, "vectors": LONGEST_TOKENS, "torn": 0}
     assert reach_of(status) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_however_conversations_are_spread_everybody_has_the_same_share(
+    rig: Rig, prompt: tuple[int, ...], seed: int
+) -> None:
+    """Three people whose conversations one of the engines knows; both ask all the time. To the
+    queue's bound comes what one request costs that waits for its engine."""
+    engines = join(rig, "one", "two")
+    chooser = random.Random(seed)
+    served = dict.fromkeys(("user:a", "user:b", "user:c"), 0)
+    for tenant in served:
+        answer(rig, chooser.choice(engines), f"first of {tenant}", prompt, tenant=tenant)
+    for number in range(24):
+        for tenant in served:
+            length = chooser.choice([1100, 2500, 4000])
+            send(rig, f"{tenant} {number}", prompt[:length], tenant=tenant)
+    for _ in range(40):
+        engine = chooser.choice(engines)
+        for request_id in pull_ids(engine, 1):
+            emit(engine, request_id, make_delta(1), make_finished())
+            served[request_id.split()[0]] += prompt_tokens_of(rig, request_id)
+        assert max(served.values()) - min(served.values()) <= 3 * 4256 + 4096
+    assert sum(served.values()) > 40 * 1100
+
+
+def prompt_tokens_of(rig: Rig, request_id: str) -> int:
+    return int(rig.redis.hget(wire.Keys.request(request_id), "prompt_tokens"))
