@@ -1,5 +1,5 @@
-"""Writes a quantised copy of a model folder, tensor by tensor: what mlx-lm's own `convert` does, and
-beside that the tower of a model that sees, in full precision.
+"""Writes a quantised copy of a model folder, tensor by tensor: what mlx-lm's own `convert` does.
+The tower of a model that sees comes along, in full precision.
 
     lazy weights → cast → quantised, all lazy → one tensor computed → into the file → dropped
 
