@@ -70,6 +70,7 @@ class ModelHandle:
             ledger,
             slices_on_grid=runner.slices_on_grid,
             may_draft=runner.draft_memory is not None,
+            tower_layers=runner.tower_layers,
             drawing_share=runner.drawing_share,
             cost=cost,
         )
@@ -311,6 +312,7 @@ class ModelHandle:
         return [
             (live.request_id, live.prefilled(one.stop_tokens))
             for one in step.slices
+            if one.width
             for live in self._lives_of(one.row_ids)
         ]
 

@@ -153,6 +153,7 @@ class FakeRunner:
         self.slices_on_grid = False
         self.draft_memory = None if drafter is None else DraftMemory()
         self._drafter = drafter or random.Random(0)
+        self.tower_layers = 1
         self.drawing_share: float | None = 0.1
         self.reset()
 

@@ -37,12 +37,14 @@ class Scheduler:
         *,
         slices_on_grid: bool = False,
         may_draft: bool = False,
+        tower_layers: int = 1,
         drawing_share: float | None = None,
         cost: CostModel | None = None,
     ):
-        """The first three as the runner has them. `cost`: what is known of slices."""
+        """The first four as the runner has them. `cost`: what is known of slices."""
         self.pace = pace
         self._slices_on_grid = slices_on_grid
+        self._tower_layers = tower_layers
         self.drafting = Drafting(is_possible=may_draft)
         self._drawing_share = drawing_share
         self.cost = cost or CostModel()
@@ -235,7 +237,7 @@ class Scheduler:
         for rows in (self._prefilling, self._batch):
             if sequence in rows:
                 rows.remove(sequence)
-                if sequence.computed_tokens > 0:
+                if sequence.computed_tokens > 0 or sequence.looked_share > 0:
                     self._gone.append(sequence.row_id)
 
     def _wait_again(self, sequences: Iterable[Sequence]) -> None:
@@ -306,8 +308,7 @@ class Scheduler:
     def _seconds_from(self, prompt: Sequence, start: int) -> float:
         """To read it from there on."""
         stop = len(prompt.token_ids) - 1
-        images = prompt.num_images(start, stop)
-        return self.cost.predict(stop - start, start=start, images=images)
+        return self.cost.predict(stop - start, start=start, images=prompt.images_left(start, stop))
 
     def _is_short(self, prompt: Sequence) -> bool:
         """Whether all that is computed of it here fits a stall; what is left of a long one does
@@ -341,10 +342,10 @@ class Scheduler:
             seconds=seconds,
             now=now,
             on_grid=self._slices_on_grid,
+            tower_layers=self._tower_layers,
             drawing_seconds=self._drawing_seconds,
         )
-        leaves = self._take_leaves()
-        return Step(leaves=leaves, slices=slices, most_row_bytes=pace.most_row_bytes)
+        return Step(leaves=self._take_leaves(), slices=slices, most_row_bytes=pace.most_row_bytes)
 
     @property
     def _drawing_seconds(self) -> float:

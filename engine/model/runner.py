@@ -30,7 +30,7 @@ from engine.model.rewinding import may_rewind
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 from engine.model.snapshots import Snapshot
 from engine.model.verifying import Drafter, Verification, Verifier
-from engine.model.vision.sight import Sight
+from engine.model.vision.sight import Looks, Sight
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +93,10 @@ class Runner:
     @property
     def draft_memory(self) -> DraftMemory | None:
         return None if self._drafter is None else self._drafter.memory
+
+    @property
+    def tower_layers(self) -> int:
+        return self._looks.tower_layers
 
     @property
     def drawing_share(self) -> float | None:
@@ -196,6 +200,7 @@ class Runner:
         self._sampled: dict[int | None, SampledRow] = {None: idle_row()}
         self._places: tuple[int | None, ...] = ()  # as the sampler has them
         self._prefilled: dict[int, _Prefilled] = {}
+        self._looks = Looks(self._sight)
         self._first_logits: dict[int, mx.array] = {}  # [1, V] each, of rows that entered last
         self._foreseen = None
         self._submitted: _Submitted | None = None
@@ -302,6 +307,7 @@ class Runner:
     def _leave(self, row_ids: tuple[int, ...]) -> None:
         for row_id in row_ids:
             self._prefilled.pop(row_id, None)
+            self._looks.forget(row_id)
             self._sampled.pop(row_id, None)
         self._verifier.leave(row_ids)
         self._batch.leave(row_ids)
@@ -310,6 +316,9 @@ class Runner:
     def _run_slice(self, one: Slice, draws: list[Draw]) -> Caches:
         """One forward for the rows of the slice. No logits are computed but for `draws`, which gets
         what it draws."""
+        if one.tower_layers:
+            self._looks.go_on(one)
+            return []
         if one.start_tokens == 0:
             caches = self._new_caches()
         else:
@@ -322,8 +331,7 @@ class Runner:
                 row_caches.make_room(caches, Apart(), num_tokens=one.width)
         token_ids = mx.array(one.token_ids, mx.uint32)
         if one.images:
-            assert self._sight is not None, "intake lets no image through for a model that is blind"
-            self._sight.read(one, caches)
+            self._looks.read(one, caches)
         elif one.draws and self._reader.logits is not None:
             logits = self._reader.logits(token_ids, caches)
             draws.append(submit_first_draw(one.draws, logits))

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import struct
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -246,7 +247,7 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-@pytest.mark.parametrize("size", [(6400, 6400), (30_000, 30_000), (2**31 - 1, 2**31 - 1)])
+@pytest.mark.parametrize("size", [(7200, 7200), (30_000, 30_000), (2**31 - 1, 2**31 - 1)])
 def test_a_bomb_is_refused_before_it_is_decoded(size: tuple[int, int]) -> None:
     file = png_header(*size)
     no = refused(asking(shown(file), text("a"), files=(file,)))
@@ -254,10 +255,22 @@ def test_a_bomb_is_refused_before_it_is_decoded(size: tuple[int, int]) -> None:
 
 
 def test_too_many_pixels_are_told_with_both_numbers() -> None:
-    file = png_header(8000, 6000)
+    file = png_header(8000, 7000)
     no = refused(asking(shown(file), text("a"), files=(file,)))
-    assert "8000 x 6000" in no.detail
-    assert no.numbers == {"limit": images.MAX_PIXELS, "given": 48_000_000}
+    assert "8000 x 7000" in no.detail
+    assert no.numbers == {"limit": images.MAX_PIXELS, "given": 56_000_000}
+
+
+def test_a_jpeg_of_endless_passes_is_refused_at_once() -> None:
+    """Each takes some 20 bytes of the file, and the decoder over all pixels."""
+    whole = file_of(Image.new("RGB", (4000, 4000)), "JPEG", progressive=True)
+    *_, last = whole.split(b"\xff\xda")
+    bomb = whole[:-2] + (b"\xff\xda" + last[:-2]) * 100_000 + whole[-2:]
+    began = time.process_time()
+    no = refused(asking(shown(bomb), text("a"), files=(bomb,)))
+    assert time.process_time() - began < 5.0  # decoding it would take a quarter of an hour
+    assert (no.param, no.code) == ("messages[0].content[0]", wire.Code.INVALID_VALUE)
+    assert len(check(asking(shown(whole), text("a"), files=(whole,))).images) == 1
 
 
 BROKEN = {
@@ -316,6 +329,39 @@ def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     no = refused(asking(shown(file), files=(file,)))
     assert no.param == "messages[0].content[0]"
     assert no.numbers == {"limit": len(file) - 1, "given": len(file)}
+
+
+def num_looks(door: Door, generate: wire.Generate) -> int:
+    """How many images are decoded."""
+    looking = door.look(generate, spec_of(SEEING))
+    assert looking is not None
+    return sum(1 for _ in looking)
+
+
+def test_an_image_that_came_a_moment_ago_is_not_decoded_again() -> None:
+    """Of the same sender, until all is to be forgotten."""
+    first, second = file_of(photo()), file_of(photo(seed=2))
+    door, files = Door(Library()), (first, second)
+    assert num_looks(door, asking(shown(first), shown(first), files=files)) == 1
+    assert num_looks(door, asking(shown(first), shown(second), files=files)) == 1
+    both = asking(shown(first), shown(second), text("a"), files=files)
+    assert num_looks(door, both) == 0
+    assert num_looks(door, wire.replace(both, tenant="user:2")) == 2
+    door.forget_texts(at_once=True)
+    assert num_looks(door, both) == 2
+
+
+def test_another_file_under_the_same_digest_is_another_image() -> None:
+    """What is found again is found by what was sent."""
+    first, second = file_of(photo()), file_of(photo(seed=2))
+    door = Door(Library())
+    digests = []
+    for file in (first, second):
+        generate = asking(shown(first), text("a"), files=(first,))
+        generate = wire.replace(generate, images={shown(first)["digest"]: file})
+        looking = door.look(generate, spec_of(SEEING))
+        digests += [one.digest for one in run(looking)]
+    assert digests[0] != digests[1]
 
 
 @pytest.mark.parametrize("role", ["system", "assistant", "tool"])
