@@ -317,13 +317,9 @@ class Scheduler:
         seconds = self._seconds_from(prompt, prompt.computed_tokens - prompt.sliced_tokens)
         return tokens <= self.cost.trusted_tokens and seconds <= self.pace.stall_seconds
 
-    @property
-    def _has_slice_in_flight(self) -> bool:
-        return any(step.slices for step in self._in_flight)
-
     def _slice_step(self, prompts: list[Sequence], *, now: float, someone_decodes: bool) -> Step:
         pace = self.pace
-        if self._has_slice_in_flight:
+        if any(step.slices for step in self._in_flight):
             return Step(leaves=self._take_leaves(), most_row_bytes=pace.most_row_bytes)
         seconds = pace.turn_seconds(someone_decodes=someone_decodes)
         if self._others is not None:
