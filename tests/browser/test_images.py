@@ -20,7 +20,12 @@ from tests.tiny_models import SEEING, tiny_model_path
 LOOKS = [(390, "dark"), (1280, "light")]
 SEER, READER = "seer", "hearth-demo"
 NAMES = {SEER: SEER, READER: "Hearth demo"}
-GONE = f"from hosting.models import HostedModel; HostedModel.objects.filter(name='{SEER}').delete()"
+# With its conversations, whose titles are whatever its few random weights say
+GONE = f"""
+from hosting.models import Conversation, HostedModel
+HostedModel.objects.filter(name="{SEER}").delete()
+Conversation.objects.filter(model_name="{SEER}").delete()
+"""
 RED, BLUE = (200, 30, 30), (30, 60, 200)
 HAND_OVER = """async ([selector, kind, files]) => {
     const transfer = new DataTransfer();
@@ -132,7 +137,7 @@ def test_an_image_is_attached_sent_shown_and_still_there_after_a_reload(
 def test_an_image_opens_large_in_a_tab_of_its_own(seeing: Chat) -> None:
     choose(seeing.page, picture())
     attached(seeing.page)
-    seeing.page.get_by_role("button", name="Send").click()
+    seeing.page.get_by_role("button", name="Send", exact=True).click()
     seeing.whole_answer()
     with seeing.page.context.expect_page() as opened:
         seeing.page.get_by_role("link", name="Image 1").press("Enter")
@@ -171,7 +176,7 @@ def test_a_photo_is_upright_and_tells_nothing_of_its_camera(seeing: Chat) -> Non
 def test_an_image_is_removed_with_the_keyboard(seeing: Chat) -> None:
     choose(seeing.page, picture(), picture(BLUE))
     attached(seeing.page, 2)
-    send = seeing.page.get_by_role("button", name="Send")
+    send = seeing.page.get_by_role("button", name="Send", exact=True)
     expect(send).to_be_enabled()
     seeing.page.get_by_role("button", name="Remove image 2").press("Enter")
     attached(seeing.page)
@@ -209,7 +214,7 @@ def test_unsent_images_survive_a_reload(seeing: Chat) -> None:
     attached(seeing.page)
     expect(thumbnails(seeing.page)).to_have_count(1)
     expect(seeing.field).to_have_value("What is this?")
-    expect(seeing.page.get_by_role("button", name="Send")).to_be_enabled()
+    expect(seeing.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
 
 
 def test_a_draft_whose_image_is_gone_says_so(
