@@ -67,7 +67,8 @@ class Door:
         there are none. Raises Refusal, also at each step."""
         if not has_images(generate):
             return None
-        return look(generate, self.open_folder(spec).image_form)
+        folder = self.open_folder(spec)
+        return look(generate, folder.image_form, folder.album)
 
     def count(
         self,
@@ -104,7 +105,7 @@ class Door:
             raise refusal.model_unusable(spec.name, str(error)) from error
 
     def forget_texts(self, *, at_once: bool) -> None:
-        """Those that nobody has sent for a while, or all."""
+        """And images. Those that nobody has sent for a while, or all."""
         self._library.forget_texts(at_once=at_once)
 
 

@@ -19,11 +19,13 @@ from engine import wire
 from engine.core.pixels import Pixels, pack
 from engine.intake.image_form import ImageForm
 from engine.intake.limits import TimeLimit, TooSlow
+from engine.intake.recent import Recent
 from engine.intake.refusal import Refusal, invalid
 
 MAX_IMAGES = 16
 MAX_FILE_BYTES = 20 * 1024**2
 MAX_PIXELS = 40_000_000
+MAX_ALBUM_BYTES = 64 * 1024**2
 MAX_SECONDS = 5.0  # of one; decoding that many pixels takes a tenth of it
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 _TURNS = {
@@ -61,8 +63,13 @@ def has_images(generate: wire.Generate) -> bool:
     return any(_shown(generate))
 
 
-def look(generate: wire.Generate, form: ImageForm | None) -> Looking:
-    """One image a step. Raises Refusal, also at each step."""
+def new_album() -> Recent[Picture]:
+    """What was made for one model of images that came a moment ago."""
+    return Recent(max_bytes=MAX_ALBUM_BYTES)
+
+
+def look(generate: wire.Generate, form: ImageForm | None, album: Recent[Picture]) -> Looking:
+    """One image a step, but what is in the `album` at once. Raises Refusal, also at each step."""
     shown = list(_shown(generate))
     if shown and form is None:
         raise invalid(shown[0].param, f"The model '{generate.model}' does not read images.")
@@ -74,13 +81,16 @@ def look(generate: wire.Generate, form: ImageForm | None) -> Looking:
             given=len(shown),
         )
     files = [_file_of(one, generate) for one in shown]
-    seen: dict[object, Picture] = {}
+    pictures: list[Picture] = []
     for one, file in zip(shown, files, strict=True):
         assert form is not None
-        if one.digest not in seen:
-            seen[one.digest] = _picture(one.param, file, form)
+        picture = album.find(generate.tenant, file)
+        if picture is None:
+            picture = _picture(one.param, file, form)
+            album.keep(generate.tenant, file, picture, num_bytes=len(picture.pixels))
             yield
-    return tuple(seen[one.digest] for one in shown)
+        pictures.append(picture)
+    return tuple(pictures)
 
 
 def _shown(generate: wire.Generate) -> Iterator[_Shown]:

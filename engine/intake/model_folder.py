@@ -17,7 +17,8 @@ import tokenizers
 from engine.core.encoder_config import is_cross_encoder, is_encoder, most_positions
 from engine.intake.encode import Encoder
 from engine.intake.image_form import gemma3_form
-from engine.intake.piece_cache import KEEP_SECONDS
+from engine.intake.images import new_album
+from engine.intake.recent import KEEP_SECONDS
 from engine.intake.template import Template, TemplateRefused
 from engine.sizing.images import processor_settings, sees
 from engine.sizing.text_config import DEFAULT_CONTEXT_TOKENS, context_limit, text_config
@@ -62,6 +63,7 @@ class ModelFolder:
         self.image_form = (
             gemma3_form(config, processor_settings(path), tokenizer) if sees(path, config) else None
         )
+        self.album = new_album()
         special = _special_tokens(
             _read_json(path / "special_tokens_map.json", is_optional=True) | settings
         )
@@ -98,9 +100,11 @@ class Library:
         return self._folders[key]
 
     def forget_texts(self, *, at_once: bool) -> None:
-        """Those that nobody has sent for a while, or all."""
+        """And images. Those that nobody has sent for a while, or all."""
+        unused_seconds = 0.0 if at_once else KEEP_SECONDS
         for folder in self._folders.values():
-            folder.encoder.pieces.forget(unused_seconds=0.0 if at_once else KEEP_SECONDS)
+            folder.encoder.pieces.forget(unused_seconds=unused_seconds)
+            folder.album.forget(unused_seconds=unused_seconds)
 
 
 def _modified_at(path: str) -> int | None:

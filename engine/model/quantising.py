@@ -1,4 +1,5 @@
 """Writes a quantised copy of a model folder, tensor by tensor: what mlx-lm's own `convert` does.
+The tower of a model that sees comes along, in full precision.
 
     lazy weights → cast → quantised, all lazy → one tensor computed → into the file → dropped
 
@@ -27,6 +28,8 @@ from mlx_lm.utils import (
 
 from engine.model.identity import stamps_of
 from engine.model.load_faults import explain
+from engine.model.vision.loading import stored_tower
+from engine.sizing.images import sees
 from engine.sizing.quantising import Way
 
 _COPIED = ("*.json", "*.jinja", "*.txt", "*.model", "*.tiktoken")  # what a tokenizer may be of
@@ -76,33 +79,47 @@ def write_quantised_copy(source: Path, target: Path, way: Way) -> Iterator[float
 
 def _write(source: Path, target: Path, way: Way) -> Iterator[float]:
     model, config = load_model(source, lazy=True)
+    is_seeing = sees(source, config)
+    tower = stored_tower(source) if is_seeing else {}
     _cast(model, config)
+    tower = _as_named(tower, config)
     model, config = quantize_model(model, config, way.group_size, way.bits, mode=way.mode)
     if not _has_quantised_layers(model):
         raise QuantisingFailed(f"no layer of it can be quantised in groups of {way.group_size}")
-    keeps_vision_config = "vision_tower" in getattr(model, "model", {})
+    keeps_vision_config = is_seeing or "vision_tower" in getattr(model, "model", {})
     save_config(config, target / "config.json", keep_vision_config=keeps_vision_config)
     _copy_other_files(source, target)
-    yield from _write_weights(model, target)
+    yield from _write_weights(model, tower, target)
     for path in (*target.iterdir(), target):
         _sync(path)
 
 
 def _cast(model: Any, config: dict[str, Any]) -> None:
     """To the number type that the config names, as `convert` does."""
-    name = config.get("torch_dtype")
-    if name is None and (text_config := config.get("text_config")):
-        name = text_config.get("dtype")
-    if name not in _CAST_TO:
+    if (dtype := _dtype_of(config)) is None:
         return
-    dtype = getattr(mx, name)
     is_cast = getattr(model, "cast_predicate", lambda _: True)
 
     def cast(path: str, array: mx.array) -> mx.array:
-        is_float = mx.issubdtype(array.dtype, mx.floating)
-        return array.astype(dtype) if is_float and is_cast(path) else array
+        return _as_float(array, dtype) if is_cast(path) else array
 
     model.update(tree_map_with_path(cast, model.parameters()))
+
+
+def _as_named(weights: Weights, config: dict[str, Any]) -> Weights:
+    dtype = _dtype_of(config)
+    return {name: one if dtype is None else _as_float(one, dtype) for name, one in weights.items()}
+
+
+def _dtype_of(config: dict[str, Any]) -> mx.Dtype | None:
+    name = config.get("torch_dtype")
+    if name is None and (text_config := config.get("text_config")):
+        name = text_config.get("dtype")
+    return getattr(mx, name) if name in _CAST_TO else None
+
+
+def _as_float(array: mx.array, dtype: mx.Dtype) -> mx.array:
+    return array.astype(dtype) if mx.issubdtype(array.dtype, mx.floating) else array
 
 
 def _has_quantised_layers(model: Any) -> bool:
@@ -116,9 +133,10 @@ def _copy_other_files(source: Path, target: Path) -> None:
             shutil.copyfile(file, target / file.name)
 
 
-def _write_weights(model: Any, target: Path) -> Iterator[float]:
+def _write_weights(model: Any, tower: Weights, target: Path) -> Iterator[float]:
     """In files of the names and sizes that mlx-lm gives them, and their index."""
-    weights: Weights = dict(tree_flatten(model.parameters()))
+    weights: Weights = {**dict(tree_flatten(model.parameters())), **tower}
+    tower.clear()
     total_bytes = sum(array.nbytes for array in weights.values())
     about = {"total_size": total_bytes, "total_parameters": get_total_parameters(model)}
     # No tensor may be held by anything but its shard, which drops it once it is written

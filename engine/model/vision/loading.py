@@ -36,12 +36,21 @@ def read_sight(
     return gemma3.Gemma3Sight(model, looker(tower, normalising)), tower
 
 
+def stored_tower(folder: Path) -> dict[str, mx.array]:
+    """The weights that mlx-lm drops, as the folder names them. Lazy."""
+    return {
+        name: array
+        for file in sorted(folder.glob("model*.safetensors"))
+        for name, array in mx.load(str(file)).items()  # type: ignore[union-attr]
+        if _NAMES.fullmatch(name)
+    }
+
+
 def _tower_weights(folder: Path) -> dict[str, mx.array]:
     weights: dict[str, mx.array] = {}
-    for file in sorted(folder.glob("model*.safetensors")):
-        for name, array in mx.load(str(file)).items():  # type: ignore[union-attr]
-            if found := _NAMES.fullmatch(name):
-                weights[f"{found[1]}.{found[2]}"] = array
+    for name, array in stored_tower(folder).items():
+        if found := _NAMES.fullmatch(name):
+            weights[f"{found[1]}.{found[2]}"] = array
     weights = {name: one for name, one in weights.items() if not name.startswith(_UNUSED)}
     patches = "vision_tower.embeddings.patch_embedding.weight"
     if patches in weights:
@@ -61,7 +70,8 @@ def _quantise_as_stored(
     def how(path: str, part: nn.Module) -> Any:
         if f"{path}.scales" not in weights or not hasattr(part, "to_quantized"):
             return False
-        return quantization.get(path, True)
+        stored = path.replace("vision_tower.", "vision_tower.vision_model.", 1)
+        return quantization.get(path, quantization.get(stored, True))
 
     nn.quantize(
         tower,

@@ -318,6 +318,39 @@ def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     assert no.numbers == {"limit": len(file) - 1, "given": len(file)}
 
 
+def num_looks(door: Door, generate: wire.Generate) -> int:
+    """How many images are decoded."""
+    looking = door.look(generate, spec_of(SEEING))
+    assert looking is not None
+    return sum(1 for _ in looking)
+
+
+def test_an_image_that_came_a_moment_ago_is_not_decoded_again() -> None:
+    """Of the same sender, until all is to be forgotten."""
+    first, second = file_of(photo()), file_of(photo(seed=2))
+    door, files = Door(Library()), (first, second)
+    assert num_looks(door, asking(shown(first), shown(first), files=files)) == 1
+    assert num_looks(door, asking(shown(first), shown(second), files=files)) == 1
+    both = asking(shown(first), shown(second), text("a"), files=files)
+    assert num_looks(door, both) == 0
+    assert num_looks(door, wire.replace(both, tenant="user:2")) == 2
+    door.forget_texts(at_once=True)
+    assert num_looks(door, both) == 2
+
+
+def test_another_file_under_the_same_digest_is_another_image() -> None:
+    """What is found again is found by what was sent."""
+    first, second = file_of(photo()), file_of(photo(seed=2))
+    door = Door(Library())
+    digests = []
+    for file in (first, second):
+        generate = asking(shown(first), text("a"), files=(first,))
+        generate = wire.replace(generate, images={shown(first)["digest"]: file})
+        looking = door.look(generate, spec_of(SEEING))
+        digests += [one.digest for one in run(looking)]
+    assert digests[0] != digests[1]
+
+
 @pytest.mark.parametrize("role", ["system", "assistant", "tool"])
 def test_only_users_show_images(role: str) -> None:
     file = file_of(photo())
