@@ -22,7 +22,7 @@ _BEGINNINGS = {
 class ImageData:
     """`where`: the field that it came in, for whoever refuses it."""
 
-    data: bytes
+    data: bytes = dataclasses.field(repr=False)
     where: str
 
     @property

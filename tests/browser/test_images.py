@@ -13,6 +13,7 @@ from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from tests.browser.chat import ANSWER_MS, Chat
 from tests.browser.conftest import OpenChat, accessibility_faults
+from tests.browser.held import Held
 from tests.pictures import in_base64, png
 from tests.stack import Stack
 from tests.tiny_models import SEEING, tiny_model_path
@@ -195,6 +196,21 @@ def test_what_is_no_image_or_one_too_many_is_told(seeing: Chat) -> None:
     choose(seeing.page, *(picture((shade, 0, 0)) for shade in range(9)))
     attached(seeing.page, 8)
     expect(note).to_have_text("A message may have 8 images.")
+
+
+def test_a_message_waits_for_its_images(seeing: Chat) -> None:
+    storing = Held(seeing.page, "**/chat/images")
+    choose(seeing.page, picture())
+    expect(seeing.page.get_by_role("img", name="Attached image 1 is on its way")).to_be_visible()
+    seeing.field.fill("What is this?")
+    seeing.field.press("Enter")
+    expect(seeing.page.locator("#attach-note")).to_have_text("An image is still on its way.")
+    expect(seeing.page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    storing.let_go()
+    attached(seeing.page)
+    seeing.field.press("Enter")
+    expect(sent(seeing)).to_have_count(1)
+    seeing.whole_answer()
 
 
 def test_what_the_server_refuses_is_told(seeing: Chat, troubles: list[str]) -> None:
