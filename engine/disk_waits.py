@@ -57,7 +57,7 @@ class DiskWaits:
     def _seconds_of(self, live: LiveRequest) -> Callable[[int], float]:
         """What computing so many tokens from its prompt's beginning takes."""
         cost, sequence = self._scheduler.cost, live.sequence
-        return lambda num: cost.predict(num, images=sequence.num_images(0, num))
+        return lambda num: cost.predict(num, images=sequence.images_left(0, num))
 
     def _wait(self, live: LiveRequest, until: float | None) -> None:
         if until is not None:

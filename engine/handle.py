@@ -69,6 +69,7 @@ class ModelHandle:
             Pace.of(spec, may_batch=is_batchable),
             ledger,
             slices_on_grid=runner.slices_on_grid,
+            tower_layers=runner.tower_layers,
             drawing_share=runner.drawing_share,
             cost=cost,
         )
@@ -308,6 +309,7 @@ class ModelHandle:
         return [
             (live.request_id, live.prefilled(one.stop_tokens))
             for one in step.slices
+            if one.width
             for live in self._lives_of(one.row_ids)
         ]
 

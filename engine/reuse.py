@@ -254,6 +254,7 @@ class PrefixReuse:
         slices, boundary = self._cache.payloads(plan)
         self._rows.restore_row(live.sequence.row_id, slices, boundary, num_tokens=plan.num_tokens)
         live.sequence.computed_tokens = plan.num_tokens
+        live.sequence.looked_share = 0.0
 
     def _keep(self, live: LiveRequest, *, whole_blocks_only: bool = False) -> Query | None:
         """Copy what nobody has stored of what the row holds."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from engine import wire
 from engine.core.grouping import least_padded
-from engine.core.images import whole_images
+from engine.core.images import images_within, whole_images
 from engine.core.limits import ALL_FITS, Fitting, Limits
 from engine.core.pacing import Pace
 from engine.core.scheduler import Scheduler
@@ -232,7 +232,7 @@ def fitting(estimate: Estimate, limits: Limits, *, rows: list[Sequence], held: i
 def _next_slice_bytes(estimate: Estimate, prompt: Sequence) -> int:
     start = prompt.computed_tokens
     width = whole_images(prompt.images, start, start + SMALLEST_SLICE_TOKENS) - start
-    looking = estimate.image_bytes if prompt.num_images(start, start + width) else 0
+    looking = estimate.image_bytes if images_within(prompt.images, start, start + width) else 0
     return max(looking, estimate.grown_slice_bytes(width, start))
 
 

@@ -142,6 +142,7 @@ class FakeRunner:
         self.growing: tuple[tuple[int, int], ...] = ()
         self.closing_bytes = 0
         self.slices_on_grid = False
+        self.tower_layers = 1
         self.drawing_share: float | None = 0.1
         self.reset()
 

@@ -28,6 +28,7 @@ _GROWTH = 4  # and no turn has more than so many times the most that was measure
 _SPREAD_MEMORY = 0.9
 _LARGEST_SPREAD = 0.25
 _IMAGE_MEMORY = 0.7
+_LEAST_IMAGE_SECONDS = 1e-4  # 0 is what nobody has measured
 
 
 Three = tuple[float, float, float]
@@ -76,7 +77,7 @@ class CostModel:
             trusted_tokens=self.trusted_tokens,
         )
 
-    def predict(self, tokens: int, *, start: int = 0, rows: int = 1, images: int = 0) -> float:
+    def predict(self, tokens: int, *, start: int = 0, rows: int = 1, images: float = 0.0) -> float:
         """Seconds for the next `tokens` tokens of each of `rows` prompts, after `start` others, and
         for so many images among them."""
         features = _features(tokens * rows, start + tokens / 2)
@@ -113,9 +114,9 @@ class CostModel:
         self._add(features, seconds)
         self._coefficients = _non_negative_solution(self._moments, self._targets)
 
-    def learn_images(self, number: int, *, seconds: float) -> None:
+    def learn_images(self, number: float, *, seconds: float) -> None:
         """So many took so long beyond their tokens."""
-        each = max(0.0, seconds) / number
+        each = max(_LEAST_IMAGE_SECONDS, seconds) / number
         memory = _IMAGE_MEMORY if self.image_seconds else 0.0
         self.image_seconds = memory * self.image_seconds + (1 - memory) * each
 

@@ -42,7 +42,7 @@ class Expectation:
             return _FIRST_IMAGE_SECONDS
         return sum(
             self._cost.predict(
-                one.width, start=one.start_tokens, rows=len(one.row_ids), images=len(one.images)
+                one.width, start=one.start_tokens, rows=len(one.row_ids), images=one.look_share
             )
             for one in step.slices
         )

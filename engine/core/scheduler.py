@@ -34,13 +34,15 @@ class Scheduler:
         ledger: TimeLedger,
         *,
         slices_on_grid: bool = False,
+        tower_layers: int = 1,
         drawing_share: float | None = None,
         cost: CostModel | None = None,
     ):
-        """`slices_on_grid` and `drawing_share` as the runner has them. `cost`: what is known of
-        slices."""
+        """`slices_on_grid`, `tower_layers` and `drawing_share` as the runner has them. `cost`: what
+        is known of slices."""
         self.pace = pace
         self._slices_on_grid = slices_on_grid
+        self._tower_layers = tower_layers
         self._drawing_share = drawing_share
         self.cost = cost or CostModel()
         self._ledger = ledger
@@ -224,7 +226,7 @@ class Scheduler:
         for rows in (self._prefilling, self._batch):
             if sequence in rows:
                 rows.remove(sequence)
-                if sequence.computed_tokens > 0:
+                if sequence.computed_tokens > 0 or sequence.looked_share > 0:
                     self._gone.append(sequence.row_id)
 
     def _wait_again(self, sequences: Iterable[Sequence]) -> None:
@@ -295,7 +297,7 @@ class Scheduler:
     def _seconds_from(self, prompt: Sequence, start: int) -> float:
         """To read it from there on."""
         stop = len(prompt.token_ids) - 1
-        images = prompt.num_images(start, stop)
+        images = prompt.images_left(start, stop)
         return self.cost.predict(stop - start, start=start, images=images)
 
     def _is_short(self, prompt: Sequence) -> bool:
@@ -330,6 +332,7 @@ class Scheduler:
             seconds=seconds,
             now=now,
             on_grid=self._slices_on_grid,
+            tower_layers=self._tower_layers,
             drawing_seconds=self._drawing_seconds,
         )
         leaves = self._take_leaves()
@@ -380,8 +383,9 @@ class Scheduler:
         if self.is_decoding or self._others is not None:
             self._ledger.book_slice(outcome.seconds, share=self.decode_share)
         slices = outcome.step.slices
-        if num_images := sum(len(one.images) for one in slices):
-            reading = sum(self.cost.predict(one.width, start=one.start_tokens) for one in slices)
+        if num_images := sum(one.look_share for one in slices):
+            read = [one for one in slices if one.width]
+            reading = sum(self.cost.predict(one.width, start=one.start_tokens) for one in read)
             self.cost.learn_images(num_images, seconds=outcome.seconds - reading)
             return
         tokens = [(one.num_tokens, one.mean_context) for one in slices]

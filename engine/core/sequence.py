@@ -34,6 +34,7 @@ class Sequence:
 
     `boundaries` are positions, ascending, at which a slice has to end: what the row's caches hold
     there is worth keeping. `sliced_tokens`: so many of the computed ones were not restored.
+    `looked_share`: so much of looking at the next image is done.
     `races_from`: at so many computed tokens it began to compute what the disk may still bring;
     None when there is no such race.
     """
@@ -53,6 +54,7 @@ class Sequence:
         self.status = Status.WAITING
         self.computed_tokens = 0
         self.sliced_tokens = 0
+        self.looked_share = 0.0
         self.num_drawn = len(delivered_token_ids)
         self.boundaries: tuple[int, ...] = ()
         self.races_from: int | None = None
@@ -73,9 +75,12 @@ class Sequence:
         its next one."""
         return len(self.token_ids) - 1 - self.computed_tokens
 
-    def num_images(self, start: int, stop: int) -> int:
-        """Of which a token is among these."""
-        return len(images_within(self.images, start, stop)) if self.images else 0
+    def images_left(self, start: int, stop: int) -> float:
+        """Of which a token is among these, less what was looked at of the next one."""
+        if not self.images:
+            return 0.0
+        num_images = len(images_within(self.images, start, stop))
+        return max(0.0, num_images - self.looked_share)
 
     @property
     def may_join(self) -> bool:
@@ -118,6 +123,7 @@ class Sequence:
         self.has_lost_row = True
         self.computed_tokens = 0
         self.sliced_tokens = 0
+        self.looked_share = 0.0
         self.boundaries = ()
         self.races_from = None
         self.num_drawn = self.num_output_tokens

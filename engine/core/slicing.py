@@ -5,7 +5,8 @@ that no prompt starves, a lower class's beyond its patience. Several short tails
 short prompts that start level are cut as one rectangle: one forward without padding. A last slice
 draws the answer's first token, if that makes it no longer to speak of.
 Where a device plans for each shape that it has not met (CUDA), long slices lie on a grid, so that
-their shapes come back from prompt to prompt. An image is never cut, and a slice has one at most.
+their shapes come back from prompt to prompt. An image is never cut, and a slice has one at most;
+where looking at it takes too long, layers of the tower are computed by themselves before.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Collection
 from math import inf
 
 from engine.core.cost import CostModel
-from engine.core.images import images_within, whole_images
+from engine.core.images import Image, images_within, whole_images
+from engine.core.looking import layers_before, look
 from engine.core.pacing import Pace
 from engine.core.sequence import Sequence
 from engine.core.step import Slice
@@ -39,6 +41,7 @@ def plan_slices(
     seconds: float,
     now: float,
     on_grid: bool = False,
+    tower_layers: int = 1,
     drawing_seconds: float = 0.0,
 ) -> tuple[Slice, ...]:
     """At least one slice, and as many as fit into `seconds`. Those that complete prompts and take
@@ -65,6 +68,12 @@ def plan_slices(
                 break
         width = _width_of_whole_images(pending[0], width)
         alone = _seconds(pending[0], width, cost)
+        may_last = alone > left or not cost.image_seconds
+        if may_last and _next_images(pending[0], width):
+            if slices:
+                break
+            if layers := layers_before(pending[0], cost, seconds=left, of_layers=tower_layers):
+                return (look(pending[0], layers, of_layers=tower_layers),)
         is_long = pace.decode_share > 0 and alone > max(pace.stall_seconds, _AS_LONG_FACTOR * spent)
         if has_complete and (is_long or width < pending[0].slice_tokens_left):
             break
@@ -145,15 +154,15 @@ def _width_of_whole_images(sequence: Sequence, width: int) -> int:
     return whole_images(sequence.images, start, start + width) - start
 
 
-def _has_image(sequence: Sequence, width: int) -> bool:
+def _next_images(sequence: Sequence, width: int) -> tuple[Image, ...]:
     start = sequence.computed_tokens
-    return sequence.num_images(start, start + width) > 0
+    return images_within(sequence.images, start, start + width)
 
 
 def _seconds(sequence: Sequence, width: int, cost: CostModel, *, num_rows: int = 1) -> float:
     start = sequence.computed_tokens
-    num_images = sequence.num_images(start, start + width)
-    return cost.predict(width, start=start, rows=num_rows, images=num_images)
+    images = sequence.images_left(start, start + width)
+    return cost.predict(width, start=start, rows=num_rows, images=images)
 
 
 def _rectangle(
@@ -164,7 +173,7 @@ def _rectangle(
     most_rows = max(1, min(EFFICIENT_TOKENS, cost.trusted_tokens) // width)
     if width < first.slice_tokens_left or first.next_boundary is not None:
         return [first]
-    if _has_image(first, width):
+    if _next_images(first, width):
         return [first]
     rows = [first]
     for other in pending[1:]:
@@ -173,7 +182,7 @@ def _rectangle(
             break
         is_level = other.computed_tokens == first.computed_tokens and not other.next_boundary
         is_similar = width <= other.slice_tokens_left <= _SIMILAR_FACTOR * width
-        if is_level and is_similar and not _has_image(other, width):
+        if is_level and is_similar and not _next_images(other, width):
             rows.append(other)
     return rows
 
@@ -181,7 +190,8 @@ def _rectangle(
 def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
     start = rows[0].computed_tokens
     row_ids = tuple(one.row_id for one in rows if one.row_id is not None)
-    images = images_within(rows[0].images, start, start + width)
+    images = _next_images(rows[0], width)
+    look_share = rows[0].images_left(start, start + width)
     draws = may_draw and not images and all(_may_draw(one, width) for one in rows)
     stop = start + width + draws
     token_ids = tuple(tuple(one.token_ids[start:stop]) for one in rows)
@@ -189,6 +199,7 @@ def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
     for one in rows:
         one.computed_tokens = stop
         one.sliced_tokens += stop - start
+        one.looked_share = 0.0 if images else one.looked_share
         one.num_drawn += draws
     return Slice(
         row_ids=row_ids,
@@ -197,6 +208,7 @@ def _cut(rows: list[Sequence], width: int, *, may_draw: bool) -> Slice:
         ends_at_boundary=ends_at_boundary,
         draws=tuple(one.join for one in rows) if draws else (),
         images=images,
+        look_share=look_share,
     )
 
 

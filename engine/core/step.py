@@ -20,7 +20,9 @@ class Slice:
 
     `ends_at_boundary`: what the row's caches hold after this slice is to be copied. `draws`: of all
     its rows or of none; the slice is the rest of their tokens, and draws the next one. `images`: of
-    which tokens are among them; then it has one row, and draws nothing.
+    which tokens are among them; then it has one row, and draws nothing. `look_share`: so much of
+    looking at an image is done in it. `tower_layers`: that alone, in so many layers of the tower,
+    and no token is computed.
     """
 
     row_ids: tuple[int, ...]
@@ -29,6 +31,8 @@ class Slice:
     ends_at_boundary: bool = False
     draws: tuple[Join, ...] = ()
     images: tuple[Image, ...] = ()
+    look_share: float = 0.0
+    tower_layers: int = 0
 
     @property
     def width(self) -> int:
@@ -139,14 +143,17 @@ class Group(NamedTuple):
 
 class StepRunner(Protocol):
     """What computes steps: model/runner.py, or a fake. `slices_on_grid`: new shapes of long slices
-    are dear. `drawing_share`: by how much longer a slice takes that draws, as a part of it; None:
-    none may. `num_groups`: of batches. `has_moved`: the last step laid all of them out anew.
-    `num_places`: rows of all, and free ones. `growing`: rows and tokens of those whose buffers the
-    next step makes larger. `closing_bytes`: of those that the next step lays out anew whoever
-    joins. `groups_after`: the batches when a step's rows have left and joined, before it is run."""
+    are dear. `tower_layers`: of what looks at images. `drawing_share`: by how much longer a slice
+    takes that draws, as a part of it; None: none may. `num_groups`: of batches. `has_moved`: the
+    last step laid all of them out anew. `num_places`: rows of all, and free ones. `growing`: rows
+    and tokens of those whose buffers the next step makes larger. `closing_bytes`: of those that the
+    next step lays out anew whoever joins. `groups_after`: the batches when a step's rows have left
+    and joined, before it is run."""
 
     @property
     def slices_on_grid(self) -> bool: ...
+    @property
+    def tower_layers(self) -> int: ...
     @property
     def drawing_share(self) -> float | None: ...
     @property
@@ -175,6 +182,10 @@ class PassingRunner:
     @property
     def slices_on_grid(self) -> bool:
         return self._runner.slices_on_grid
+
+    @property
+    def tower_layers(self) -> int:
+        return self._runner.tower_layers
 
     @property
     def drawing_share(self) -> float | None:

@@ -24,9 +24,11 @@ from engine.intake.refusal import Refusal, invalid
 
 MAX_IMAGES = 16
 MAX_FILE_BYTES = 20 * 1024**2
-MAX_PIXELS = 40_000_000
+MAX_PIXELS = 50_000_000
+MAX_PASSES_PIXELS = 2_000_000_000  # a JPEG goes over all of its pixels again and again, in C
 MAX_ALBUM_BYTES = 64 * 1024**2
 MAX_SECONDS = 5.0  # of one; decoding that many pixels takes a tenth of it
+_JPEG_SCAN = b"\xff\xda"  # begins one; cameras write ten at most
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -140,18 +142,24 @@ def _pixels(param: str, file: bytes, form: ImageForm) -> Pixels:
     """The first frame, upright, as transformers' image processor brings it to size."""
     with Image.open(io.BytesIO(file), formats=_FORMATS) as image:
         width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise invalid(
-                param,
-                f"{param} is an image of {width} x {height} pixels; "
-                f"at most {MAX_PIXELS} in all are allowed.",
-                limit=MAX_PIXELS,
-                given=width * height,
-            )
+        _check_size(param, width, height)
+        if image.format == "JPEG" and width * height * file.count(_JPEG_SCAN) > MAX_PASSES_PIXELS:
+            raise invalid(param, f"{param} is a JPEG of too many passes for its size.")
         turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
         upright = image if turn is None else image.transpose(turn)
         sized = upright.convert("RGB").resize((form.size, form.size), form.resample)
         return np.asarray(sized)
+
+
+def _check_size(param: str, width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise invalid(
+            param,
+            f"{param} is an image of {width} x {height} pixels; "
+            f"at most {MAX_PIXELS} in all are allowed.",
+            limit=MAX_PIXELS,
+            given=width * height,
+        )
 
 
 def placed(

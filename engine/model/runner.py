@@ -28,7 +28,7 @@ from engine.model.grouped_batch import GroupedBatch, pass_bytes_of
 from engine.model.reading import Reader
 from engine.model.sampling import BatchSampler, SampledRow, idle_row
 from engine.model.snapshots import Snapshot
-from engine.model.vision.sight import Sight
+from engine.model.vision.sight import Look, Sight
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +84,10 @@ class Runner:
     @property
     def slices_on_grid(self) -> bool:
         return kernels.plans_shapes(self._model)
+
+    @property
+    def tower_layers(self) -> int:
+        return 1 if self._sight is None else self._sight.tower_layers
 
     @property
     def drawing_share(self) -> float | None:
@@ -188,6 +192,7 @@ class Runner:
         self._sampled: dict[int | None, SampledRow] = {None: idle_row()}
         self._places: tuple[int | None, ...] = ()  # as the sampler has them
         self._prefilled: dict[int, _Prefilled] = {}
+        self._looks: dict[int, Look] = {}  # by row_id, of images that are being looked at
         self._first_logits: dict[int, mx.array] = {}  # [1, V] each, of rows that entered last
         self._foreseen = None
         self._submitted: _Submitted | None = None
@@ -271,6 +276,7 @@ class Runner:
     def _leave(self, row_ids: tuple[int, ...]) -> None:
         for row_id in row_ids:
             self._prefilled.pop(row_id, None)
+            self._looks.pop(row_id, None)
             self._sampled.pop(row_id, None)
         self._batch.leave(row_ids)
         self._arrange()
@@ -278,6 +284,9 @@ class Runner:
     def _run_slice(self, one: Slice, draws: list[Draw]) -> Caches:
         """One forward for the rows of the slice. No logits are computed but for `draws`, which gets
         what it draws."""
+        if one.tower_layers:
+            self._look_of(one).go_on(one.tower_layers)
+            return []
         if one.start_tokens == 0:
             caches = self._new_caches()
         else:
@@ -290,8 +299,7 @@ class Runner:
                 row_caches.make_room(caches, Apart(), num_tokens=one.width)
         token_ids = mx.array(one.token_ids, mx.uint32)
         if one.images:
-            assert self._sight is not None, "intake lets no image through for a model that is blind"
-            self._sight.read(one, caches)
+            self._read_images(one, caches)
         elif one.draws and self._reader.logits is not None:
             logits = self._reader.logits(token_ids, caches)
             sampler = BatchSampler()
@@ -304,6 +312,20 @@ class Runner:
         row_caches.start_evaluating(caches)
         self._keep_prefilled(one, caches)
         return caches
+
+    def _read_images(self, one: Slice, caches: Caches) -> None:
+        assert self._sight is not None, "intake lets no image through for a model that is blind"
+        look = self._look_of(one)
+        self._looks.pop(one.row_ids[0])
+        self._sight.read(one, look.states(), caches)
+
+    def _look_of(self, one: Slice) -> Look:
+        """What was begun of the slice's image, or a new one."""
+        assert self._sight is not None
+        (row_id,), (image,) = one.row_ids, one.images
+        if (look := self._looks.get(row_id)) is None or look.image is not image:
+            look = self._looks[row_id] = self._sight.look(image)
+        return look
 
     def _run_rows_of_slice(self, one: Slice, draws: list[Draw]) -> Caches:
         """Row by row, where the layouts of their caches differ."""

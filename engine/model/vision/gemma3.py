@@ -26,8 +26,9 @@ from engine.core.images import Image
 from engine.core.step import Slice
 from engine.model import cpu_attention
 from engine.model.caches import Caches
-from engine.model.vision.sight import Looker, with_images
-from engine.model.vision.siglip import Siglip, SiglipConfig
+from engine.model.vision.sight import Look, with_image
+from engine.model.vision.siglip import Layer, Siglip, SiglipConfig
+from engine.sizing.images import Normalising
 
 
 class Projector(nn.Module):
@@ -63,25 +64,42 @@ class Tower(nn.Module):
         self.vision_tower = Siglip(vision)
         self.multi_modal_projector = Projector(vision, num_tokens=num_tokens, text_size=text_size)
 
-    def __call__(self, pixels: mx.array) -> mx.array:
-        states: mx.array = self.multi_modal_projector(self.vision_tower(pixels))
+    @property
+    def layers(self) -> list[Layer]:
+        layers: list[Layer] = self.vision_tower.encoder.layers
+        return layers
+
+    def begin(self, pixels: mx.array) -> mx.array:
+        x: mx.array = self.vision_tower.embeddings(pixels)
+        return x
+
+    def end(self, x: mx.array) -> mx.array:
+        states: mx.array = self.multi_modal_projector(self.vision_tower.post_layernorm(x))
         return states
 
 
 class Gemma3Sight:
     """Reads slices with images. Owner: the model thread."""
 
-    def __init__(self, model: Any, look: Looker) -> None:
+    def __init__(self, model: Any, tower: Tower, normalising: Normalising) -> None:
         self._body = model.language_model.model
-        self._look = look
+        self._tower = tower
+        self._normalising = normalising
 
-    def read(self, one: Slice, caches: Caches) -> None:
-        """Fill the row's caches with the slice's tokens; lazily, but for what its images show."""
+    @property
+    def tower_layers(self) -> int:
+        return len(self._tower.layers)
+
+    def look(self, image: Image) -> Look:
+        return Look(self._tower, image, self._normalising)
+
+    def read(self, one: Slice, states: mx.array, caches: Caches) -> None:
+        """Lazily."""
         body = self._body
         tokens = mx.array(one.token_ids, mx.uint32)
         x = body.embed_tokens(tokens)
         x = x * mx.array(body.args.hidden_size**0.5, mx.bfloat16).astype(x.dtype)
-        x = with_images(x, one, self._look)
+        x = with_image(x, one, states)
         pattern = body.sliding_window_pattern
         full = _mask(x, caches[pattern - 1], one, window=None)
         windowed = _mask(x, caches[0], one, window=body.window_size) if pattern > 1 else None

@@ -13,7 +13,7 @@ import mlx.core as mx
 from mlx import nn
 
 from engine.model.vision import gemma3
-from engine.model.vision.sight import Sight, looker
+from engine.model.vision.sight import Sight
 from engine.sizing.images import normalising_of, processor_settings, sees
 
 _NAMES = re.compile(r"(?:model\.)?(vision_tower|multi_modal_projector)\.(?:vision_model\.)?(.*)")
@@ -33,7 +33,7 @@ def read_sight(
         _quantise_as_stored(tower, weights, quantization)
     tower.load_weights(list(weights.items()))
     normalising = normalising_of(processor_settings(folder))
-    return gemma3.Gemma3Sight(model, looker(tower, normalising)), tower
+    return gemma3.Gemma3Sight(model, tower, normalising), tower
 
 
 def stored_tower(folder: Path) -> dict[str, mx.array]:

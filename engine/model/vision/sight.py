@@ -1,11 +1,11 @@
-"""What reads a prompt's slices that have images in them, whatever the family.
+"""What looks at images, layer by layer, and what reads slices with them, whatever the family.
 
 It does not know weights nor files. Owner: the model thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import mlx.core as mx
@@ -17,36 +17,56 @@ from engine.core.step import Slice
 from engine.model.caches import Caches
 from engine.sizing.images import Normalising
 
-Looker = Callable[[Image], mx.array]  # to [tokens, D], computed
-Tower = Callable[[mx.array], mx.array]  # normalised pixels [1, H, W, 3] to [tokens, D]
+
+class Tower(Protocol):
+    """[1, H, W, 3] → begin → [1, patches, D] → each of the layers → end → [tokens, text D]"""
+
+    @property
+    def layers(self) -> Sequence[Callable[[mx.array], mx.array]]: ...
+    def begin(self, pixels: mx.array) -> mx.array: ...
+    def end(self, x: mx.array) -> mx.array: ...
+
+
+class Look:
+    """At one image. What is asked for is computed when the call returns: a tower's memory is free
+    again when the text model begins."""
+
+    def __init__(self, tower: Tower, image: Image, normalising: Normalising) -> None:
+        self.image = image
+        self._tower = tower
+        self._layers = iter(tower.layers)
+        pixels = unpack(image.pixels).astype(np.float32) * normalising.factor
+        self._x = tower.begin(mx.array(((pixels - normalising.mean) / normalising.std)[None]))
+
+    def go_on(self, num_layers: int) -> None:
+        for _, layer in zip(range(num_layers), self._layers, strict=False):
+            self._x = layer(self._x)
+            mx.async_eval(self._x)  # type: ignore[no-untyped-call]  # one layer's buffers at a time
+        mx.eval(self._x)
+
+    def states(self) -> mx.array:
+        """What the image's tokens are to the text model: [tokens, D], once all is computed."""
+        self.go_on(len(self._tower.layers))
+        states = self._tower.end(self._x)
+        mx.eval(states)
+        if len(states) != self.image.num_tokens:
+            raise ValueError(f"{self.image.num_tokens} tokens stand for {len(states)} of an image")
+        return states
 
 
 class Sight(Protocol):
-    def read(self, one: Slice, caches: Caches) -> None:
-        """Fill the caches of the slice's row."""
+    @property
+    def tower_layers(self) -> int: ...
+    def look(self, image: Image) -> Look: ...
+    def read(self, one: Slice, states: mx.array, caches: Caches) -> None:
+        """Fill the caches of the slice's row; `states` are of its image, all of them."""
         ...
 
 
-def looker(tower: Tower, normalising: Normalising) -> Looker:
-    """What the tokens of an image are to the text model, once it is computed: the tower's memory is
-    free again when the text model begins."""
-    factor, mean, std = normalising.factor, normalising.mean, normalising.std
-
-    def look(image: Image) -> mx.array:
-        pixels = (unpack(image.pixels).astype(np.float32) * factor - mean) / std
-        states = tower(mx.array(pixels[None]))
-        mx.eval(states)
-        if len(states) != image.num_tokens:
-            raise ValueError(f"{image.num_tokens} tokens stand for {len(states)} of an image")
-        return states
-
-    return look
-
-
-def with_images(x: mx.array, one: Slice, look: Looker) -> mx.array:
-    """The states [1, n, D] of a slice's tokens, those of its images replaced."""
-    for image in one.images:
-        start, stop = max(image.start, one.start_tokens), min(image.stop, one.stop_tokens)
-        seen = look(image)[start - image.start : stop - image.start]
-        x[0, start - one.start_tokens : stop - one.start_tokens] = seen.astype(x.dtype)
+def with_image(x: mx.array, one: Slice, states: mx.array) -> mx.array:
+    """The states [1, n, D] of a slice's tokens, those of its image replaced."""
+    (image,) = one.images
+    start, stop = max(image.start, one.start_tokens), min(image.stop, one.stop_tokens)
+    seen = states[start - image.start : stop - image.start]
+    x[0, start - one.start_tokens : stop - one.start_tokens] = seen.astype(x.dtype)
     return x

@@ -128,12 +128,3 @@ class Siglip(nn.Module):
         self.embeddings = Embeddings(config)
         self.encoder = Encoder(config)
         self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-
-    def __call__(self, pixels: mx.array) -> mx.array:
-        """Normalised pixels [1, H, W, 3] → [1, patches, D]."""
-        x = self.embeddings(pixels)
-        for layer in self.encoder.layers:
-            x = layer(x)
-            mx.async_eval(x)  # type: ignore[no-untyped-call]  # one layer's buffers at a time
-        states: mx.array = self.post_layernorm(x)
-        return states

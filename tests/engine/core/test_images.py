@@ -31,9 +31,15 @@ def sequence(prompt: Prompt, *, row_id: int = 7) -> Sequence:
     return made
 
 
-def slices_of(*prompts: Sequence, on_grid: bool = False, most: int = 64) -> list[Slice]:
+def slices_of(
+    *prompts: Sequence,
+    on_grid: bool = False,
+    most: int = 64,
+    layers: int = 1,
+    cost: CostModel | None = None,
+) -> list[Slice]:
     pace = Pace(max_rows=8, stall_seconds=0.25, decode_share=0.5, most_slice_tokens=most)
-    cost, found = CostModel(), []
+    cost, found = cost or CostModel(), []
     while any(one.slice_tokens_left > 0 for one in prompts):
         found += plan_slices(
             list(prompts),
@@ -42,19 +48,39 @@ def slices_of(*prompts: Sequence, on_grid: bool = False, most: int = 64) -> list
             seconds=0.1,
             now=0.0,
             on_grid=on_grid,
+            tower_layers=layers,
             drawing_seconds=1.0,
         )
     return found
 
 
-@given(parts=PARTS, last=st.integers(1, 60), most=st.integers(1, 300), on_grid=st.booleans())
+def looking_takes(seconds: float) -> CostModel:
+    cost = CostModel()
+    if seconds:
+        cost.learn_images(1, seconds=seconds)
+    return cost
+
+
+@given(
+    parts=PARTS,
+    last=st.integers(1, 60),
+    most=st.integers(1, 300),
+    on_grid=st.booleans(),
+    layers=st.integers(1, 30),
+    seconds=st.sampled_from([0.0, 0.01, 0.1, 3.0]),
+)
 def test_no_slice_cuts_an_image_and_none_has_two(
-    parts: list[Any], last: int, most: int, on_grid: bool
+    parts: list[Any], last: int, most: int, on_grid: bool, layers: int, seconds: float
 ) -> None:
     one = sequence(prompt_of(*parts, last))
+    cost, looked = looking_takes(seconds), 0.0
     reached, seen = 0, []
-    for each in slices_of(one, on_grid=on_grid, most=most):
+    for each in slices_of(one, on_grid=on_grid, most=most, layers=layers, cost=cost):
         assert each.start_tokens == reached
+        looked += each.look_share
+        if each.tower_layers:
+            assert each.width == 0
+            continue
         reached = each.stop_tokens
         assert outside_images(one.images, reached) == reached
         assert len(each.images) <= 1
@@ -62,6 +88,31 @@ def test_no_slice_cuts_an_image_and_none_has_two(
         seen += each.images
     assert reached >= len(one.token_ids) - 1
     assert tuple(seen) == one.images
+    assert looked == pytest.approx(len(seen))
+
+
+def test_looking_is_done_in_portions_that_running_rows_can_wait_for() -> None:
+    """Of 20 layers that take 2 s, none of which takes longer than the turn."""
+    cost = looking_takes(2.0)
+    one = sequence(prompt_of(20, picture(1), 20))
+    turns = 0
+    pace = Pace(max_rows=8, stall_seconds=0.25, decode_share=0.5)
+    while one.slice_tokens_left > 0:
+        slices = plan_slices([one], cost=cost, pace=pace, seconds=0.25, now=0.0, tower_layers=20)
+        looked = sum(each.look_share for each in slices)
+        assert looked * cost.image_seconds <= 0.25
+        turns += 1
+    assert turns >= 8
+
+
+def test_short_prompts_do_not_wait_for_somebodys_image() -> None:
+    cost = looking_takes(2.0)
+    shown, words = sequence(prompt_of(picture(1), 20)), sequence(prompt_of(20), row_id=3)
+    pace = Pace(max_rows=8, stall_seconds=0.25, decode_share=0.5)
+    first, *_ = plan_slices(
+        [shown, words], cost=cost, pace=pace, seconds=0.25, now=0.0, tower_layers=20
+    )
+    assert first.row_ids == (3,)
 
 
 def test_rows_with_images_are_computed_apart() -> None:

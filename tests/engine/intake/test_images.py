@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import struct
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -246,7 +247,7 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-@pytest.mark.parametrize("size", [(6400, 6400), (30_000, 30_000), (2**31 - 1, 2**31 - 1)])
+@pytest.mark.parametrize("size", [(7200, 7200), (30_000, 30_000), (2**31 - 1, 2**31 - 1)])
 def test_a_bomb_is_refused_before_it_is_decoded(size: tuple[int, int]) -> None:
     file = png_header(*size)
     no = refused(asking(shown(file), text("a"), files=(file,)))
@@ -254,10 +255,22 @@ def test_a_bomb_is_refused_before_it_is_decoded(size: tuple[int, int]) -> None:
 
 
 def test_too_many_pixels_are_told_with_both_numbers() -> None:
-    file = png_header(8000, 6000)
+    file = png_header(8000, 7000)
     no = refused(asking(shown(file), text("a"), files=(file,)))
-    assert "8000 x 6000" in no.detail
-    assert no.numbers == {"limit": images.MAX_PIXELS, "given": 48_000_000}
+    assert "8000 x 7000" in no.detail
+    assert no.numbers == {"limit": images.MAX_PIXELS, "given": 56_000_000}
+
+
+def test_a_jpeg_of_endless_passes_is_refused_at_once() -> None:
+    """Each takes some 20 bytes of the file, and the decoder over all pixels."""
+    whole = file_of(Image.new("RGB", (4000, 4000)), "JPEG", progressive=True)
+    *_, last = whole.split(b"\xff\xda")
+    bomb = whole[:-2] + (b"\xff\xda" + last[:-2]) * 100_000 + whole[-2:]
+    began = time.process_time()
+    no = refused(asking(shown(bomb), text("a"), files=(bomb,)))
+    assert time.process_time() - began < 5.0  # decoding it would take a quarter of an hour
+    assert (no.param, no.code) == ("messages[0].content[0]", wire.Code.INVALID_VALUE)
+    assert len(check(asking(shown(whole), text("a"), files=(whole,))).images) == 1
 
 
 BROKEN = {

@@ -131,6 +131,19 @@ def test_a_cancel_between_two_images_leaves_others_alone() -> None:
     assert run.tokens("short") == expected("short")
 
 
+def test_a_cancel_while_an_image_is_looked_at_leaves_nothing() -> None:
+    run = Run(make_handle(SEEING))
+    run.add(work_of("first"))
+    run.turn()  # one layer of two: how long they take is not known yet
+    runner = run.handle._runner
+    assert len(runner._looks) == 1  # type: ignore[attr-defined]
+    run.cancel("first")
+    run.add(work_of("short"))
+    run.finish()
+    assert not runner._looks  # type: ignore[attr-defined]
+    assert run.tokens("short") == expected("short")
+
+
 def test_what_sees_counts_in_the_models_size() -> None:
     folder = tiny_model_path(SEEING)
     stored = sum(file.stat().st_size for file in folder.glob("model*.safetensors"))
@@ -140,5 +153,5 @@ def test_what_sees_counts_in_the_models_size() -> None:
 def test_states_of_an_image_are_the_references() -> None:
     shown = picture(9)
     sight = loaded(SEEING).sight
-    states = np.array(sight._look(Image(start=0, num_tokens=16, pixels=pack(shown))))
+    states = np.array(sight.look(Image(start=0, num_tokens=16, pixels=pack(shown))).states())
     np.testing.assert_allclose(states, reference().states_of(shown), rtol=1e-3, atol=1e-4)

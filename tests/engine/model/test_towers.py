@@ -38,7 +38,7 @@ def loaded(folder: Path) -> LoadedModel:
 def seen_by(model: LoadedModel) -> Any:
     assert model.sight is not None
     image = Image(start=0, num_tokens=NUM_TOKENS, pixels=pack(picture(1)))
-    return np.array(model.sight._look(image))
+    return np.array(model.sight.look(image).states())
 
 
 @pytest.fixture(scope="module")
