@@ -14,7 +14,7 @@ HEARTH_LOG_FORMAT        text                text or json
 HEARTH_LOG_LEVEL         INFO                or DEBUG, WARNING, ERROR, CRITICAL
 HEARTH_RETENTION_DAYS    90                  how long generation rows are kept
 HEARTH_MAX_FILE_MB       100                 the largest file that may be uploaded for a batch
-HEARTH_MAX_FILES_MB_PER_PERSON  1000         what a person's files may have together
+HEARTH_MAX_FILES_MB_PER_PERSON  1000         what a person's files and images may have
 HEARTH_MAX_IMAGE_MB      10                  the largest image that a message may have
 HEARTH_MAX_IMAGES        16                  how many images a request may have, with those before
 HEARTH_MIN_FREE_DISK_MB  1024                less free space on the disk, and no file is taken

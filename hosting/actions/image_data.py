@@ -22,7 +22,7 @@ _BEGINNINGS = {
 class ImageData:
     """`where`: the field that it came in, for whoever refuses it."""
 
-    data: bytes
+    data: bytes = dataclasses.field(repr=False)
     where: str
 
     @property
@@ -57,3 +57,15 @@ def check_size(num_bytes: int, where: str) -> None:
     if num_bytes > settings.MAX_IMAGE_BYTES:
         message = f"An image may have {settings.MAX_IMAGE_BYTES // _MEGABYTE:,} MB."
         raise Refusal("image_too_large", message, field=where)
+
+
+def check_together(num_images: int, num_bytes: int, where: str) -> None:
+    """Of one request, with all turns before: what is in Redis and in the row until it ends. No more
+    than the body of a call can hold. Raises Refusal."""
+    if num_images > settings.MAX_IMAGES:
+        message = f"A request may have {settings.MAX_IMAGES} images, this one has {num_images}."
+        raise Refusal("too_many_images", message, field=where)
+    most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE * 3 // 4  # base64
+    if num_bytes > most:
+        message = f"The images of a request may have {most // _MEGABYTE} MB together."
+        raise Refusal("images_too_large", message, field=where)

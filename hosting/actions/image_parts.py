@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.conf import settings
-
-from hosting.actions.image_data import ImageData
+from hosting.actions.image_data import ImageData, check_together
 from hosting.actions.refusals import Refusal
 from hosting.models import HostedModel
 
@@ -23,12 +21,12 @@ def images_in(messages: Iterable[dict[str, Any]]) -> list[ImageData]:
 def check_images(model: HostedModel, messages: Messages) -> None:
     """Raises Refusal, which names an image at fault."""
     images = images_in(messages)
-    if images and not model.supports_images:
+    if not images:
+        return
+    if not model.supports_images:
         message = f"The model {model.name!r} reads text only, no images."
         raise Refusal("unsupported_image", message, field=images[0].where)
-    if len(images) > settings.MAX_IMAGES:
-        message = f"A request may have {settings.MAX_IMAGES} images, this one has {len(images)}."
-        raise Refusal("too_many_images", message, field=images[settings.MAX_IMAGES].where)
+    check_together(len(images), sum(len(one.data) for one in images), images[-1].where)
 
 
 def wire_form(messages: Messages | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from accounts.models import User
 from hosting.actions import file_bytes
 from hosting.actions.files import check_total
-from hosting.actions.image_data import ImageData, checked_image
+from hosting.actions.image_data import ImageData, check_together, checked_image
 from hosting.actions.refusals import Refusal, not_found
 from hosting.models import Image, Message, MessageImage
 
@@ -89,7 +89,9 @@ def images_of(messages: Iterable[Message]) -> dict[uuid.UUID, list[ImageData]]:
     """By the message, where it has some. Raises Refusal."""
     found: dict[uuid.UUID, list[ImageData]] = {}
     ids = [message.pk for message in messages]
-    for one in MessageImage.objects.filter(message__in=ids).select_related("image"):
+    places = list(MessageImage.objects.filter(message__in=ids).select_related("image"))
+    check_together(len(places), sum(one.image.num_bytes for one in places), FIELD)
+    for one in places:
         image = ImageData(data=data_of(one.image), where=FIELD)
         found.setdefault(one.message_id, []).append(image)
     return found

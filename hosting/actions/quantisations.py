@@ -175,6 +175,7 @@ def publish_copy(job: Quantisation, folder: Path) -> None:
             source=HostedModel.Source.QUANTISED,
             path=written.path,
             weight_bytes=written.weight_bytes,
+            supports_images=written.supports_images,
             fetch_fraction=1.0,
             **{name: getattr(source, name) for name in _INHERITED},
         )

@@ -39,7 +39,8 @@ class TextOrBlocks(serializers.JSONField):
 
 
 class TokenCountRequest(serializers.Serializer[Any]):
-    """Fields that are not listed are ignored."""
+    """Fields that are not listed are ignored. Images are blocks of a user's message, or of a tool's
+    result, with a source in base64."""
 
     model = Text()
     messages = serializers.ListField(child=serializers.DictField())

@@ -38,7 +38,8 @@ class ToolChoice(serializers.JSONField):
 
 
 class ChatCompletionRequest(SamplingFields):
-    """Fields that are not listed are ignored."""
+    """Fields that are not listed are ignored. Images are parts of a user's message, of the type
+    image_url with a data: URL in base64."""
 
     messages = serializers.ListField(child=serializers.DictField())
     n = Whole(**optional(min_value=1, max_value=MAX_CHOICES))

@@ -54,7 +54,9 @@ class Input(serializers.JSONField):
 
 
 class InputTokensRequest(serializers.Serializer[Any]):
-    """Fields that are not listed are ignored, or mean what they mean for chat completions."""
+    """Fields that are not listed are ignored, or mean what they mean for chat completions. Images
+    are parts of a user's message, or of a call's output, of the type input_image with a data: URL
+    in base64."""
 
     model = Text()
     input = Input()

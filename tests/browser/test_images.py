@@ -13,6 +13,7 @@ from playwright.sync_api import FilePayload, Locator, Page, expect
 
 from tests.browser.chat import ANSWER_MS, Chat
 from tests.browser.conftest import OpenChat, accessibility_faults
+from tests.browser.held import Held
 from tests.pictures import in_base64, png
 from tests.stack import Stack
 from tests.tiny_models import SEEING, tiny_model_path
@@ -20,7 +21,12 @@ from tests.tiny_models import SEEING, tiny_model_path
 LOOKS = [(390, "dark"), (1280, "light")]
 SEER, READER = "seer", "hearth-demo"
 NAMES = {SEER: SEER, READER: "Hearth demo"}
-GONE = f"from hosting.models import HostedModel; HostedModel.objects.filter(name='{SEER}').delete()"
+# With its conversations, whose titles are whatever its few random weights say
+GONE = f"""
+from hosting.models import Conversation, HostedModel
+HostedModel.objects.filter(name="{SEER}").delete()
+Conversation.objects.filter(model_name="{SEER}").delete()
+"""
 RED, BLUE = (200, 30, 30), (30, 60, 200)
 HAND_OVER = """async ([selector, kind, files]) => {
     const transfer = new DataTransfer();
@@ -132,7 +138,7 @@ def test_an_image_is_attached_sent_shown_and_still_there_after_a_reload(
 def test_an_image_opens_large_in_a_tab_of_its_own(seeing: Chat) -> None:
     choose(seeing.page, picture())
     attached(seeing.page)
-    seeing.page.get_by_role("button", name="Send").click()
+    seeing.page.get_by_role("button", name="Send", exact=True).click()
     seeing.whole_answer()
     with seeing.page.context.expect_page() as opened:
         seeing.page.get_by_role("link", name="Image 1").press("Enter")
@@ -171,7 +177,7 @@ def test_a_photo_is_upright_and_tells_nothing_of_its_camera(seeing: Chat) -> Non
 def test_an_image_is_removed_with_the_keyboard(seeing: Chat) -> None:
     choose(seeing.page, picture(), picture(BLUE))
     attached(seeing.page, 2)
-    send = seeing.page.get_by_role("button", name="Send")
+    send = seeing.page.get_by_role("button", name="Send", exact=True)
     expect(send).to_be_enabled()
     seeing.page.get_by_role("button", name="Remove image 2").press("Enter")
     attached(seeing.page)
@@ -192,6 +198,21 @@ def test_what_is_no_image_or_one_too_many_is_told(seeing: Chat) -> None:
     expect(note).to_have_text("A message may have 8 images.")
 
 
+def test_a_message_waits_for_its_images(seeing: Chat) -> None:
+    storing = Held(seeing.page, "**/chat/images")
+    choose(seeing.page, picture())
+    expect(seeing.page.get_by_role("img", name="Attached image 1 is on its way")).to_be_visible()
+    seeing.field.fill("What is this?")
+    seeing.field.press("Enter")
+    expect(seeing.page.locator("#attach-note")).to_have_text("An image is still on its way.")
+    expect(seeing.page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    storing.let_go()
+    attached(seeing.page)
+    seeing.field.press("Enter")
+    expect(sent(seeing)).to_have_count(1)
+    seeing.whole_answer()
+
+
 def test_what_the_server_refuses_is_told(seeing: Chat, troubles: list[str]) -> None:
     refusal = {"error": {"code": "storage_limit_exceeded", "message": "No room.", "field": None}}
     seeing.page.route("**/chat/images", lambda route: route.fulfill(status=413, json=refusal))
@@ -209,7 +230,7 @@ def test_unsent_images_survive_a_reload(seeing: Chat) -> None:
     attached(seeing.page)
     expect(thumbnails(seeing.page)).to_have_count(1)
     expect(seeing.field).to_have_value("What is this?")
-    expect(seeing.page.get_by_role("button", name="Send")).to_be_enabled()
+    expect(seeing.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
 
 
 def test_a_draft_whose_image_is_gone_says_so(

@@ -26,6 +26,7 @@ from hosting.models import HostedModel
 from hosting.supervisor.prepare import prepare
 from hosting.tasks import look_at_fetches
 from tests.engine.transport.rig import Rig
+from tests.tiny_models import SEEING, tiny_model_path
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,6 +69,13 @@ def test_a_folder_is_registered_with_what_it_says(rig: Rig, folder: Path) -> Non
     assert model.supports_tools
     assert (model.default_temperature, model.default_top_k) == (0.6, 20)
     assert published(rig) == ["tiny-model"]
+
+
+def test_a_model_that_sees_is_known_by_its_folder(rig: Rig) -> None:
+    run(str(tiny_model_path(SEEING)), "--name", "seer")
+    run(str(tiny_model_path("tiny-gemma3")), "--name", "reader")
+    sees = dict(HostedModel.objects.values_list("name", "supports_images"))
+    assert sees == {"seer": True, "reader": False}
 
 
 @pytest.mark.parametrize(

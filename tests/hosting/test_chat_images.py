@@ -176,6 +176,10 @@ def test_images_of_all_turns_count(page: Client, rig: Rig, settings: Any) -> Non
     fields = {"conversation": body["conversation"]["id"], "parent": body["answer"]["id"]}
     error = send(page, "And this?", images=[given(page, BLUE)], **fields).json()["error"]
     assert error["code"] == "too_many_images"
+    large = given(page, PNG + bytes(2000))
+    settings.MAX_IMAGES, settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 2, 2400  # 1800 of images
+    error = send(page, "And this?", images=[large], **fields).json()["error"]
+    assert error["code"] == "images_too_large"
 
 
 def test_deleted_conversations_take_their_images_with_them(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from accounts.models import AuditRecord, Policy, User
+from hosting.actions.images import put_into, store_image
 from hosting.models import Conversation, Message
+from tests.pictures import PNG
 
 POLICY = "/admin/accounts/policy/1/change/"
 
@@ -73,6 +77,19 @@ def test_each_reading_is_audited_and_told_to_its_person(
     lines = AuditRecord.objects.filter(action="conversation.read").order_by("number")
     assert [json.loads(line.after)["read"] for line in lines] == ["titles", str(conversation.pk)]
     assert page.get("/accounts/data/").content.decode().count("root@example.org on ") == 2
+
+
+def test_of_images_there_is_only_their_number(
+    admin: Client, conversation: Conversation, person: User, settings: Any, tmp_path: Path
+) -> None:
+    settings.DATA_DIR, settings.MIN_FREE_DISK_BYTES = tmp_path, 0
+    image = store_image(person, PNG)
+    put_into(conversation.messages.get(), [image.pk])
+    switch(admin, on=True)
+    told = admin.get(urls(conversation)[1]).content.decode()
+    assert "1 image, which only its person is shown." in told
+    assert str(image.pk) not in told
+    assert admin.get(f"/chat/images/{image.pk}").status_code == 404
 
 
 def test_nobody_else_reads_even_then(

@@ -53,6 +53,10 @@ export class Attachments {
     return this.#items.some((item) => item.id === null);
   }
 
+  explainWait() {
+    if (this.areOnTheirWay) this.#say("An image is still on its way.");
+  }
+
   /** Why a message with these cannot be sent; empty where it can. @param {string[]} ids */
   faultOf(ids) {
     if (!this.#model || this.#model.supports_images) return "";
@@ -133,6 +137,7 @@ export class Attachments {
     this.#render();
     try {
       const { image } = await api.storeImage(await prepared(file));
+      if (!this.#items.includes(item)) return; // removed meanwhile
       if (this.ids.includes(image)) this.#forget(item); // the same picture once more
       else item.id = image;
       if (!this.note.textContent) this.#say("The image is attached.", { isSeen: true });
@@ -163,7 +168,7 @@ export class Attachments {
     this.button.setAttribute("aria-disabled", String(Boolean(this.#reason)));
     this.button.title = this.#reason || `Attach images, ${this.most} at most`;
     this.list.hidden = !this.#items.length;
-    const ids = this.#items.map((item) => item.id ?? "").join();
+    const ids = this.#items.map((item) => item.id ?? "coming").join();
     if (ids !== this.list.dataset.shown) this.list.replaceChildren(...this.#items.map((item, place) => this.#thumbnail(item, place + 1)));
     this.list.dataset.shown = ids;
     this.handlers.onChange();

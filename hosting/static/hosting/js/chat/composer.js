@@ -163,7 +163,7 @@ export class Composer {
 
   #act() {
     if (this.#isRunning) return this.handlers.onStop();
-    if (!this.#isWritten) return undefined;
+    if (!this.#isWritten) return this.attachments.explainWait();
     if (!this.#isReady) return this.#wait(true);
     const said = { content: this.text.trim(), images: this.attachments.ids };
     this.showNotice("");
