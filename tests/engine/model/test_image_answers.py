@@ -70,8 +70,10 @@ def test_what_is_seen_decides_the_answer() -> None:
     assert answers[1] != answers[0]
 
 
-def test_answers_in_one_batch_are_those_alone() -> None:
-    run = Run(make_handle(SEEING))
+@pytest.mark.parametrize("runs_ahead", [False, True])
+def test_answers_in_one_batch_are_those_alone(runs_ahead: bool) -> None:
+    """On a device that the host waits for, too."""
+    run = Run(make_handle(SEEING, runs_ahead=runs_ahead))
     for name in PROMPTS:
         run.add(work_of(name))
     run.finish()
