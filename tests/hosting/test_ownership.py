@@ -11,7 +11,7 @@ from django.urls import URLPattern
 
 from accounts.models import User
 from hosting.chat.urls import urlpatterns
-from hosting.models import Conversation, Generation, HostedModel, Message, ToolCall
+from hosting.models import Conversation, Generation, HostedModel, Image, Message, ToolCall
 
 ROUTES = [
     ("GET", "chat/conversations/{conversation}"),
@@ -23,6 +23,7 @@ ROUTES = [
     ("POST", "chat/messages/{message}/stop"),
     ("POST", "chat/messages/{message}/go-on"),
     ("POST", "chat/tool-calls/{call}/decide"),
+    ("GET", "chat/images/{image}"),
 ]
 OPEN_TO_ALL = {"c/{conversation}"}  # the page of any id; what it fetches is then refused
 
@@ -43,6 +44,7 @@ def ids(person: User, model: HostedModel) -> dict[str, uuid.UUID]:
         "message": answer.pk,
         "call": ToolCall.objects.create(message=calls, number=0).pk,
         "generation": generation.pk,
+        "image": Image.objects.create(owner=person, media_type="image/png", num_bytes=1).pk,
     }
 
 
