@@ -3,6 +3,7 @@
 import { api, goToSignIn } from "./api.js";
 import { Announcer } from "./announcer.js";
 import { Composer } from "./composer.js";
+import { ConnectionNotice } from "./connection_notice.js";
 import { ConversationList } from "./conversation_list.js";
 import { byId } from "./dom.js";
 import { Drafts } from "./drafts.js";
@@ -12,7 +13,7 @@ import { ModelPicker } from "./model_picker.js";
 import { OpenConversation } from "./open_conversation.js";
 import { Painter } from "./painter.js";
 import { ScrollKeeper } from "./scroll.js";
-import { CONNECTION_SENTENCES, END_SENTENCES, callsQuestion, stateSentence } from "./sentences.js";
+import { END_SENTENCES, callsQuestion, stateSentence } from "./sentences.js";
 import { Settings } from "./settings.js";
 import { listenToShortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
@@ -24,7 +25,6 @@ import { toast } from "./toast.js";
 const HINT_DELAY_MS = 150;
 const LOAD_AGAIN_MS = 3000;
 const LONGEST_FIRST_WORDS = 60;
-const OFFLINE_SHOWN_AFTER_MS = 1500;
 
 /** @typedef {import("./api.js").Message} Message */
 
@@ -35,11 +35,10 @@ export class ChatPage {
   #ids = new MessageIds();
   #painter = new Painter();
   #announcer = new Announcer(byId("announcer"));
+  #connection = new ConnectionNotice(() => this.#onHint(this.#conversation.id));
   #hintTimer = 0;
-  #offlineTimer = 0;
   #spokenPhase = "";
   #askedQuestion = "";
-  #wasOffline = false;
 
   constructor() {
     this.thread = new Thread(byId("thread"), {
@@ -74,7 +73,7 @@ export class ChatPage {
       onEvent: (generation, seq, event) => this.#conversation.onEvent(generation, event),
       onLost: (generation) => this.#conversation.onLost(generation),
       onHint: (conversation) => this.#onHint(conversation),
-      onConnection: (state) => this.#onConnection(state),
+      onConnection: (state) => this.#connection.note(state),
       onSignedOut: goToSignIn,
     });
   }
@@ -370,20 +369,6 @@ export class ChatPage {
       if (error.status === 404 && conversation === this.#conversation) this.#goFromGone();
     }
     for (const said of this.#ids.takeArrived(conversation.tree)) this.composer.takeBack(said);
-  }
-
-  /** @param {import("./socket.js").ConnectionState} state */
-  #onConnection(state) {
-    clearTimeout(this.#offlineTimer);
-    const isOpen = state === "open";
-    const show = () => {
-      byId("offline").textContent = CONNECTION_SENTENCES[state];
-      byId("offline").hidden = isOpen;
-    };
-    if (isOpen) show();
-    else this.#offlineTimer = setTimeout(show, OFFLINE_SHOWN_AFTER_MS);
-    if (isOpen && this.#wasOffline) this.#onHint(this.#conversation.id); // hints of the meantime are gone
-    this.#wasOffline = !isOpen;
   }
 
   #rememberPlace() {
