@@ -76,13 +76,15 @@ class RowMemory:
         return dataclasses.replace(fitting, may_draft=False)
 
     def _may_draft(self, limits: Limits) -> bool:
-        """What drafting holds of the longest row is in nobody's way while nobody waits for a row,
-        and so much is free that both grow for a while."""
+        """What drafting holds of the longest row is in nobody's way while it is asked for, nobody
+        waits for a row, and so much is free that both grow for a while."""
         drafting = self._runner.draft_memory
         if self._estimate is None or drafting is None or not drafting.token_bytes:
             return True
         if not (rows := self._scheduler.rows):
             return True
+        if not self._scheduler.pace.draft_tokens:
+            return not drafting.held_bytes
         if self._scheduler.may_admit:
             return False
         longest = max(len(one.token_ids) for one in rows) + GROWTH_AHEAD_TOKENS

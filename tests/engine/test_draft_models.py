@@ -130,6 +130,17 @@ def test_it_gives_way_to_who_waits_for_a_row(tmp_path: Path) -> None:
     engine.prefixes.close()
 
 
+def test_what_is_held_goes_when_nothing_is_drafted_any_more(tmp_path: Path) -> None:
+    engine = drafting(tmp_path / "drafting", MODEL)
+    engine.ask("row", prompt_tokens=40, max_tokens=3000)
+    engine.turn_until(lambda: engine.num_rows == 1 and memory_of(engine).held_bytes > 0)
+    engine.configure(draft_tokens=0)
+    engine.turn(3)
+    assert memory_of(engine).held_bytes == 0
+    assert engine.num_rows == 1
+    engine.prefixes.close()
+
+
 def test_a_row_that_leaves_others_behind_leaves_nothing_drafted(tmp_path: Path) -> None:
     engine = drafting(tmp_path / "drafting", MODEL)
     engine.ask("row", prompt_tokens=40, max_tokens=100)
