@@ -101,8 +101,9 @@ class ModelHandle:
 
     @property
     def row_bytes(self) -> int:
-        """What its rows' caches hold."""
-        return self._runner.num_bytes
+        """What its rows' caches hold, and what drafting does."""
+        drafting = self._runner.draft_memory
+        return self._runner.num_bytes + (drafting.held_bytes if drafting else 0)
 
     @property
     def num_live(self) -> int:

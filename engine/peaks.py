@@ -108,7 +108,7 @@ class MeasuredRunner(PassingRunner):
         self._follow(step)
         learner, parts = self._told_by(step)
         if parts is None:
-            return self._runner.run(step)
+            return self._following_drafts(self._runner.run(step))
         held_bytes, before_bytes = self.num_bytes, self._peaks.begin()
         outcomes = self._runner.run(step)
         grown_bytes = max(0, self.num_bytes - held_bytes)
@@ -136,6 +136,13 @@ class MeasuredRunner(PassingRunner):
         for join in step.joins:
             self._joined[join.row_id] = join.num_tokens - self._num_decodes
         self._num_decodes += bool(step.decodes)
+
+    def _following_drafts(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+        """A step that verifies teaches nothing, but may add several tokens to its row."""
+        for one in outcomes:
+            if one.num_drafted:
+                self._joined[one.drawn[0].row_id] += len(one.drawn) - 1
+        return outcomes
 
     def _told_by(self, step: Step) -> tuple[PeakLearner, Parts | None]:
         if step.joins and len(step.decodes) == 1:

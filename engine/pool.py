@@ -153,8 +153,9 @@ class ModelPool:
 
     def _size(self, spec: wire.ModelSpec) -> ModelSize:
         """Raises LoadFailed."""
+        handle = self.residents.get(spec.name)
         return ModelSize(
-            weight_bytes=self._shelf.weight_bytes(spec),
+            weight_bytes=handle.weight_bytes if handle else self._shelf.weight_bytes(spec),
             estimate=self._shelf.estimate(self._as_loaded(spec)),
         )
 

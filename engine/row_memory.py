@@ -76,13 +76,17 @@ class RowMemory:
         return dataclasses.replace(fitting, may_draft=False)
 
     def _may_draft(self, limits: Limits) -> bool:
-        """What drafting holds of the longest row is in nobody's way while so much is free that both
-        grow for a while."""
+        """What drafting holds of the longest row is in nobody's way while it is asked for, nobody
+        waits for a row, and so much is free that both grow for a while."""
         drafting = self._runner.draft_memory
         if self._estimate is None or drafting is None or not drafting.token_bytes:
             return True
         if not (rows := self._scheduler.rows):
             return True
+        if not self._scheduler.pace.draft_tokens:
+            return not drafting.held_bytes
+        if self._scheduler.may_admit:
+            return False
         longest = max(len(one.token_ids) for one in rows) + GROWTH_AHEAD_TOKENS
         reading = self._estimate.slice_bytes(GROWTH_AHEAD_TOKENS, longest)
         growing = GROWTH_AHEAD_TOKENS * self._estimate.token_bytes
@@ -196,7 +200,9 @@ def most_bytes(estimate: Estimate, pace: Pace, *, rows: list[Sequence], runner: 
     slicing = estimate.grown_slice_bytes(_TURN_SLICES * pace.most_slice_tokens, longest)
     slicing += num_apart * estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, longest)
     slicing += estimate.image_bytes if any(one.images for one in rows) else 0
-    stepping = estimate.step_bytes(num_rows, longest)  # caches that grow are copied as well
+    stepping = estimate.step_bytes(
+        num_rows + pace.draft_tokens, longest
+    )  # caches that grow are copied as well
     return batch_bytes + slicing + moving + stepping
 
 
@@ -318,6 +324,7 @@ def _computing_bytes(
     num_places, moving_bytes, growing = computing
     if step.joins:
         return estimate.step_bytes(num_places, longest, moving_bytes=moving_bytes)
+    num_places += step.most_draft_tokens  # a draw at each
     return estimate.decode_bytes(num_places, longest, growing) + estimate.move_bytes(moving_bytes)
 
 

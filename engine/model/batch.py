@@ -145,6 +145,7 @@ class RowBatch:
             self._states.restore()
             rewinding.cut(self._caches, len(token_ids))
             read(mx.array([token_ids[:num_right]], mx.uint32), self._caches)
+            row_caches.evaluate(self._caches)  # this step has taken it, not the next one
         elif num_wrong:
             rewinding.cut(self._caches, num_wrong)
         self._states = None

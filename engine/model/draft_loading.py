@@ -12,7 +12,7 @@ from engine.model import caches as row_caches
 from engine.model import direct_step
 from engine.model.draft_model import DraftModel
 from engine.model.loader import LoadedModel, LoadFailed, load
-from engine.model.rewinding import may_cut
+from engine.model.rewinding import may_cut, may_rewind
 
 
 def loading(
@@ -20,6 +20,8 @@ def loading(
 ) -> Iterator[DraftModel | None]:
     """None after each portion, the model at last. Raises LoadFailed, also where it cannot draft for
     the larger one."""
+    if not may_rewind(row_caches.new_caches(larger.model)):
+        raise LoadFailed("its layers cannot take tokens back: no model can draft for it")
     loaded = None
     for progress in load(path, casts_to_float32=casts_to_float32):
         loaded = progress.loaded
@@ -30,7 +32,12 @@ def loading(
     for decode in direct_step.finding(loaded.model, has_batches=False):  # noqa: B007 - the last
         yield None
     assert decode is not None
-    yield DraftModel(loaded.model, decode, vocab_size=_vocab_size(larger.model))
+    yield DraftModel(
+        loaded.model,
+        decode,
+        vocab_size=_vocab_size(larger.model),
+        own_vocab_size=_vocab_size(loaded.model),
+    )
 
 
 def _check(path: Path, loaded: LoadedModel, larger: LoadedModel) -> None:

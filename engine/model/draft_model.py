@@ -23,10 +23,14 @@ _TAIL_TOKENS = 64  # more are not drafted
 
 
 class DraftModel:
-    """`decode`: how its decode steps are called. `vocab_size`: of the larger model's logits."""
+    """`decode`: how its decode steps are called. `vocab_size`: of the larger model's logits;
+    `own_vocab_size`: of its own."""
 
-    def __init__(self, model: Any, decode: Forward, *, vocab_size: int) -> None:
+    def __init__(
+        self, model: Any, decode: Forward, *, vocab_size: int, own_vocab_size: int
+    ) -> None:
         self._model, self._decode, self._vocab_size = model, decode, vocab_size
+        self._last_token_id = own_vocab_size - 1
         self._reader = Reader(model, getattr(decode, "slice_body", None))
         self._row_id: int | None = None
         self.forget()
@@ -57,7 +61,7 @@ class DraftModel:
         self._take_back(token_ids)
         unread = token_ids[len(self._read) : -1]
         if portion := unread[:_PORTION_TOKENS]:
-            self._reader.read(mx.array([portion], mx.uint32), self._caches)
+            self._reader.read(self._known([portion]), self._caches)
             row_caches.start_evaluating(self._caches)
             self._read += portion
         return self._draw(token_ids[-1], row(), at_most) if len(portion) == len(unread) else ()
@@ -75,7 +79,7 @@ class DraftModel:
     def _draw(self, last_token_id: int, row: SampledRow, num_tokens: int) -> tuple[int, ...]:
         sampler, drawn = BatchSampler(), []
         sampler.arrange([row.after((), self._vocab_size)])
-        inputs = mx.array([last_token_id], mx.uint32)
+        inputs = self._known([last_token_id])
         for _ in range(min(num_tokens, _TAIL_TOKENS)):
             logits = self._decode(inputs[:, None], cache=self._caches)[:, -1]
             inputs = sampler.draw(self._fitted(logits)).token_ids
@@ -84,6 +88,10 @@ class DraftModel:
         token_ids: list[int] = mx.concatenate(drawn).tolist()  # type: ignore[assignment]
         self._read += [last_token_id, *token_ids[:-1]]
         return tuple(token_ids)
+
+    def _known(self, token_ids: list[Any]) -> mx.array:
+        """Of padding that only the larger vocabulary has there is no embedding: any will do."""
+        return mx.minimum(mx.array(token_ids, mx.uint32), self._last_token_id)
 
     def _fitted(self, logits: mx.array) -> mx.array:
         """Vocabularies of one family are padded to different sizes; noise depends on the size."""

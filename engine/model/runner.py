@@ -112,10 +112,9 @@ class Runner:
 
     @property
     def num_bytes(self) -> int:
-        """What is held for rows. Nothing is computed to find out."""
+        """What is held for rows, but for drafting. Nothing is computed to find out."""
         prefilled = (row_caches.num_bytes(row.caches) for row in self._prefilled.values())
-        drafting = self.draft_memory.held_bytes if self.draft_memory else 0
-        return self._batch.num_bytes + sum(prefilled) + drafting
+        return self._batch.num_bytes + sum(prefilled)
 
     @property
     def num_groups(self) -> int:

@@ -103,6 +103,7 @@ class Verifier:
 
     def forget(self) -> None:
         """What drafting holds of a row; it can be had again."""
+        self._drafted_row_id: int | None = None
         if self._drafter is not None:
             self._drafter.forget()
 
@@ -111,11 +112,10 @@ class Verifier:
             self._known[join.row_id] = [*join.prompt_token_ids, *join.output_token_ids]
 
     def leave(self, row_ids: Iterable[int]) -> None:
-        had_any = bool(self._known)
         for row_id in row_ids:
             self._known.pop(row_id, None)
-        if had_any and not self._known:
-            self.forget()
+            if row_id == self._drafted_row_id:
+                self.forget()
 
     def note(self, drawn: Iterable[Drawn]) -> None:
         for one in drawn:
@@ -129,6 +129,7 @@ class Verifier:
         if self._drafter is None or batch is None or most <= 0:
             return None
         (row_id,) = step.decodes
+        self._drafted_row_id = row_id
         known, row_of = self._known[row_id], partial(self._row_of, row_id)
         drafted = self._drafter.draft(row_id, known, row_of, at_most=most)
         return self._verify((known[-1], *drafted), row_of(), batch) if drafted else None

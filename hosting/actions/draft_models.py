@@ -16,6 +16,8 @@ def why_not(model: HostedModel, draft: HostedModel) -> str:
     """The reason why `draft` cannot draft for `model`; empty where nothing speaks against it."""
     if draft.pk == model.pk:
         return "A model cannot draft for itself."
+    if draft.state != HostedModel.State.READY:
+        return f"{draft.name} is not here yet: the two are loaded together."
     if draft.kind != HostedModel.Kind.GENERATE:
         return "A model that makes no answers cannot draft any."
     ours, theirs = _vocabulary(Path(model.path)), _vocabulary(Path(draft.path))

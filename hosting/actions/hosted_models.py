@@ -179,9 +179,15 @@ def spec_of(model: HostedModel) -> wire.ModelSpec:
         memory_share=model.memory_share,
         kv_bits=model.kv_bits,
         draft_tokens=model.draft_tokens,
-        draft_path=model.draft_model.path if model.draft_model else None,
+        draft_path=_draft_path(model),
         clears_buffers=model.buffers == HostedModel.Buffers.CLEAR,
     )
+
+
+def _draft_path(model: HostedModel) -> str | None:
+    """What makes no answers has none drafted, whatever was chosen when it did."""
+    makes_answers = model.kind == HostedModel.Kind.GENERATE
+    return model.draft_model.path if model.draft_model and makes_answers else None
 
 
 def fetched_folder(model: HostedModel) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from engine import wire
@@ -115,3 +117,27 @@ def test_a_join_teaches_where_the_batch_is_laid_out_anew() -> None:
     placing.has_moved = True
     runner.run(Step(joins=(joins[2],), decodes=(0, 1, 2)))
     assert estimate.correction.steps > usual
+
+
+def test_rows_are_known_to_grow_by_all_that_was_drafted_rightly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a step in which somebody joins a long row would seem to take too much."""
+    estimate = Estimate(shape_of(QWEN3_8B), Numbers(compute_bytes=2, may_fuse=False))
+    model = ModelPeaks(estimate, runs_ahead=False)
+    told: list[object] = []
+    monkeypatch.setattr(model.steps, "learn", lambda parts, measured_bytes: told.append(parts))
+    drafting = FakeRunner(FakeClock(), drafter=random.Random(1))
+    runner = MeasuredRunner(drafting, model, HighPeaks())
+    first, second = (
+        Join(row_id=one, prompt_token_ids=(7,), output_token_ids=(), sampling=wire.Sampling(seed=1))
+        for one in range(2)
+    )
+    runner.run(Step(joins=(first,), decodes=(0,)))
+    steps = [Step(decodes=(0,), most_draft_tokens=8) for _ in range(5)]
+    ended = [one for step in steps for one in runner.run(step)]
+    num_right = sum(len(one.drawn) - 1 for one in ended)
+    runner.run(Step(joins=(second,), decodes=(0, 1)))
+    num_steps = 2 + len(steps)
+    assert num_right > 5
+    assert told == [estimate.step_parts(2, 1 + num_steps + num_right)]

@@ -106,6 +106,15 @@ def test_a_join_needs_what_its_batches_will_hold_and_the_copy_of_those_that_move
     assert step_of(Group(4, 8192, moves=True)) > parted + 2 * ESTIMATE.row_bytes(8192)
 
 
+def test_a_step_that_verifies_draws_at_each_of_its_tokens() -> None:
+    rows = [decoding("a", 300, left=90)]
+    steps = [Step(decodes=(0,), most_draft_tokens=most) for most in (0, 8)]
+    plain, verifying = (
+        step_bytes(ESTIMATE, one, rows=rows, runner=PartedRunner()) for one in steps
+    )
+    assert verifying - plain >= ESTIMATE.drawing_bytes(8)
+
+
 def test_a_row_that_finds_a_place_is_copied_and_nobody_else() -> None:
     places = Group(4, 8192, moves=False)
     assert step_of(places) < step_of(places._replace(moves=True)) - ESTIMATE.row_bytes(8192) // 72

@@ -14,6 +14,7 @@ from django.test import Client
 from accounts.models import AuditRecord, User
 from engine import wire
 from engine.transport.connection import connect
+from hosting.actions.hosted_models import spec_of
 from hosting.models import HostedModel, MemoryLimit
 from tests.hosting.hostile_requests import NOT_STORABLE
 
@@ -258,6 +259,17 @@ def test_drafts_reach_the_engine_and_their_share_is_told(
     assert "1,200 tokens, of which 75% were accepted" in admin_page.get(url).content.decode()
     text = admin_page.post(url, FORM | {"draft_tokens": 8}, follow=True).content.decode()
     assert "Reload now?" in text  # without the draft model
+
+
+def test_what_cannot_draft_yet_or_for_nothing_does_not_reach_the_engine(
+    admin_page: Client, small: HostedModel, tmp_path: Path
+) -> None:
+    fetching = HostedModel.State.FETCHING
+    draft = HostedModel.objects.create(name="draft", path=str(tmp_path), state=fetching)
+    errors = errors_of(save(admin_page, small, draft_model=draft.pk))
+    assert "draft is not here yet" in errors["draft_model"]
+    small.kind, small.draft_model = HostedModel.Kind.EMBED, draft
+    assert spec_of(small).draft_path is None
 
 
 @pytest.mark.parametrize("tokens", [["a", "b"], ["a", "c"]])

@@ -7,13 +7,25 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+import mlx.core as mx
 import pytest
+from mlx_lm.models.cache import ArraysCache
 
 from engine import wire
 from engine.core.step import DraftMemory, Outcome, PassingRunner, Step, StepRunner
+from engine.model.batch import RowBatch
+from engine.model.reading import Reader
 from engine.model.sampling import SampledRow
 from engine.model.verifying import Drafter, TextDrafter
-from tests.engine.model.rig import Run, make_handle
+from tests.engine.model.rig import (
+    Run,
+    decoding,
+    drawn,
+    loaded,
+    make_handle,
+    num_operations,
+    prefilled,
+)
 from tests.fakes import make_work
 
 PLAIN, HYBRID, STATE, WINDOW = "tiny-qwen3", "tiny-qwen3-next", "tiny-mamba", "tiny-gemma3"
@@ -146,6 +158,21 @@ def test_an_answer_is_the_same_however_much_of_the_drafts_is_right(
     if num_wrong == 0:
         assert counting.num_drawn > counting.num_drafted > 40
         assert counting.num_steps < 20
+
+
+@pytest.mark.parametrize("name", [HYBRID, STATE])
+def test_what_wrong_drafts_make_read_again_is_part_of_their_step(name: str) -> None:
+    """The next step would seem to take longer otherwise, and drafts to pay."""
+    batch, reader = RowBatch(decoding(name)), Reader(loaded(name).model)
+    batch.join([prefilled(name, 1, 30)])
+    drawn(batch)
+    token_ids = (9, 10, 11)
+    mx.eval(batch.verify(token_ids, reader.all_logits))
+    batch.settle(token_ids, 1, read=reader.read)
+    row, num_tokens = batch.extract(1)
+    states = [one for layer in row if isinstance(layer, ArraysCache) for one in layer.cache]
+    assert num_tokens == 32 and states
+    assert num_operations([one for one in states if one is not None]) == 0
 
 
 @pytest.mark.parametrize("name", [PLAIN, HYBRID, STATE, WINDOW])
