@@ -200,9 +200,8 @@ def most_bytes(estimate: Estimate, pace: Pace, *, rows: list[Sequence], runner: 
     slicing = estimate.grown_slice_bytes(_TURN_SLICES * pace.most_slice_tokens, longest)
     slicing += num_apart * estimate.grown_slice_bytes(SMALLEST_SLICE_TOKENS, longest)
     slicing += estimate.image_bytes if any(one.images for one in rows) else 0
-    stepping = estimate.step_bytes(
-        num_rows + pace.draft_tokens, longest
-    )  # caches that grow are copied as well
+    num_draws = num_rows + pace.draft_tokens
+    stepping = estimate.step_bytes(num_draws, longest)  # caches that grow are copied as well
     return batch_bytes + slicing + moving + stepping
 
 
