@@ -14,7 +14,7 @@ from hosting.supervisor.engines import Seat
 
 # In the order of starting; Redis is first to come and last to go.
 NAMES = ("redis", "web", "intake", "engine", "celery", "beat", "ledger")
-NO_DJANGO = ("redis", "intake", "engine")
+NO_DJANGO = ("intake", "engine")
 CPUS_PER_WEB = 4  # the engine and its libraries use the others
 MOST_WEB = 4
 
