@@ -21,7 +21,7 @@ from hosting.models import Conversation, Generation, HostedModel, Message
 MODELS = "/admin/hosting/hostedmodel/"
 REST = {"kind": "generate", "cache_memory_share": "0.5", "cache_disk_share": "1"}
 REST |= {"boundary_interval_tokens": 512}
-REST |= {"slice_tokens": 2048, "buffers": "keep"}
+REST |= {"slice_tokens": 2048, "buffers": "keep", "draft_tokens": 0}
 GENERATIONS = "/admin/hosting/generation/"
 
 
