@@ -70,6 +70,9 @@ class Looks:
         self._sight = sight
         self._begun: dict[int, Look] = {}  # by row_id
 
+    def __len__(self) -> int:
+        return len(self._begun)
+
     @property
     def tower_layers(self) -> int:
         return 1 if self._sight is None else self._sight.tower_layers
