@@ -78,12 +78,12 @@ class AdmittingQueue(IntakeQueue):
         self._closing = closing
         self._num_requests = num_requests
 
-    def admit(self, entry: Entry, work: Any, spec: wire.ModelSpec) -> Admission:
+    def admit(self, entry: Entry, work: Any, spec: wire.ModelSpec, **options: bool) -> Admission:
         self.admitted.append(entry.request_id)
         self.works.append(work)
         if len(self.admitted) == self._num_requests:
             self._closing.set()
-        return super().admit(entry, work, spec)
+        return super().admit(entry, work, spec, **options)
 
     def beats(self) -> list[wire.EngineStatus]:
         return self.statuses
