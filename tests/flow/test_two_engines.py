@@ -24,7 +24,7 @@ from tests.tiny_models import tiny_model_path
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.stack
-LONG = 600
+LONG = 1500  # some seconds: engines tell once a second what they do
 NUM_TURNS, LONG_PROMPT_WORDS = 5, 400
 HERE_ONLY = "here-only"
 
@@ -98,11 +98,12 @@ def _has_loaded(beat: wire.EngineStatus, model: str) -> bool:
     return any((one.name, one.state) == (model, "loaded") for one in beat.models)
 
 
-def test_both_engines_answer(pair: Pair) -> None:
+def test_both_engines_answer_about_as_many(pair: Pair) -> None:
     running = start_all(
         pair.client, ENDLESS_MODEL, [fresh_prompt() for _ in range(6)], max_tokens=LONG
     )
-    wait_until(lambda: sorted(pair.busy().values()) == [3, 3])
+    wait_until(pair.both_work)
+    assert max(pair.busy().values()) <= 4
     assert all(one.text() for one in running)
 
 
