@@ -62,7 +62,8 @@ def downloads(stack: Stack) -> list[psutil.Process]:
 
 def begin(stack: Stack, name: str) -> psutil.Process:
     stack.manage("add_model", REPOSITORY, "--name", name)
-    stack.wait_until(lambda: state(stack, name)[1] > 0.3, "half of it is here")
+    small = stack.data_dir / "models" / "org--tiny.part" / "config.json"
+    stack.wait_until(lambda: state(stack, name)[1] > 0.3 and small.exists(), "half of it is here")
     (child,) = downloads(stack)
     return child
 
